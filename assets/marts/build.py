@@ -18,8 +18,8 @@ from dagster_dbt import DbtCliInvocation, DbtCliResource
 from assets.checks.corrections import corrected
 from assets.checks.results import StepOutput, as_outputs, as_result
 from assets.column_lineage import column_metadata
-from assets.marts.sql import doubts
-from assets.marts.translator import MartTranslator
+from assets.marts.origins import Built, remember
+from assets.marts.translator import MartTranslator, among_their_parents
 from assets.names import ALLOWED, CORRECTED, table_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
@@ -31,11 +31,13 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import default_session
 from tidemark.engine.config import discovery
 from tidemark.engine.look.corrections import MartStanding, note, standings
+from tidemark.engine.look.made_anew import is_made_anew, snapshots_of
 from tidemark.engine.marts import digest_of, project_folder
 
 _TRACEABLE = (
     "in the mart's SQL give each expression a name (`as …`), name tables by source() and ref() alone, write out `*` "
-    "within functions, join instead of reading tables in a lateral subquery, and build on no ephemeral model"
+    "within functions, join instead of reading tables in a lateral subquery or columns from outside of a nested "
+    "select, build on no ephemeral model and write with no hook; then build once with full_refresh"
 )
 _OURS = frozenset({"dagster/column_schema", "dagster/column_lineage"})
 
@@ -64,6 +66,7 @@ def build(
         chosen = _buildable(context, selected, before)
         if not chosen:
             return
+        older = {each.table: snapshots_of(lake, each.table) for each in chosen}
         with _dbt(context, resource, lake) as dbt:
             invocation = dbt.run(
                 [
@@ -77,9 +80,13 @@ def build(
             )
             for event in invocation.stream().fetch_column_metadata():
                 if isinstance(event, dg.AssetMaterialization):
-                    sql = _compiled(invocation, marts[table_of(event.asset_key)])
-                    yield from _built(event, sql, home, contracts, marts)
                     table = table_of(event.asset_key)
+                    built = Built(
+                        sql=_compiled(invocation, marts[table]),
+                        anew=is_made_anew(lake, table, older[table]),
+                        hooks=dbt.has_hooks(marts[table]),
+                    )
+                    yield from _built(event, built, home, contracts, marts)
                     yield _followed(context, lake, table, before[table], full_refresh=full_refresh)
                 elif isinstance(event, dg.AssetCheckEvaluation):
                     yield as_result(event)
@@ -128,6 +135,11 @@ class _Dbt:
         """What `--select` takes for this one alone: its own name may be that of a folder too."""
         return ".".join(self.manifest["nodes"][mart.unique_id]["fqn"])
 
+    def has_hooks(self, mart: Mart) -> bool:
+        """Whether dbt runs other statements before or after the model, which may write whatever they like into it."""
+        config = self.manifest["nodes"][mart.unique_id]["config"]
+        return bool(config.get("pre-hook") or config.get("post-hook"))
+
 
 @contextmanager
 def _dbt(context: dg.AssetExecutionContext, resource: LakeResource, lake: Lake) -> Iterator[_Dbt]:
@@ -138,7 +150,7 @@ def _dbt(context: dg.AssetExecutionContext, resource: LakeResource, lake: Lake) 
         _passing(home / "dbt" / context.run_id) as target,
     ):
         dbt = DbtCliResource(project_dir=str(project_folder()), dbt_executable=_executable())
-        manifest = json.loads(_manifest(dbt, home).read_text(encoding="utf-8"))
+        manifest = among_their_parents(json.loads(_manifest(dbt, home).read_text(encoding="utf-8")))
 
         def run(arguments: Sequence[str]) -> DbtCliInvocation:
             translator = MartTranslator()
@@ -188,14 +200,14 @@ def _compiled(invocation: DbtCliInvocation, mart: Mart) -> str:
 
 def _built(
     event: dg.AssetMaterialization,
-    sql: str,
+    built: Built,
     home: Path,
     contracts: Sequence[Contract],
     marts: Mapping[str, Mart],
 ) -> Iterator[StepOutput]:
     """The result of one mart and the verdict on its tags; its columns go into the discovery file."""
     mart = marts[table_of(event.asset_key)]
-    columns = _remember(home, mart, event, sql).described()
+    columns = remember(home, mart, event, built).described()
     described = [{"name": each.name, "type": "", "doc": each.description} for each in mart.columns]
     yield dg.MaterializeResult(
         asset_key=event.asset_key,
@@ -205,39 +217,6 @@ def _built(
         },
     )
     yield _allowed(mart.table, columns, contracts, marts)
-
-
-def _remember(home: Path, mart: Mart, event: dg.AssetMaterialization, sql: str) -> discovery.Discovery:
-    """The columns, each `from` those that it is made of, unless that is not known."""
-    schema = event.metadata.get("dagster/column_schema")
-    if isinstance(schema, dg.TableSchemaMetadataValue):
-        listed = [
-            {"name": each.name, "type": each.type, "doc": each.description or "", "required": False}
-            for each in schema.value.columns
-        ]
-        made_of = _made_of(mart, event, sql, [each.name.lower() for each in schema.value.columns])
-        for column in listed:
-            if (known := made_of.get(str(column["name"]).lower())) is not None:
-                column["from"] = known
-        discovery.update(home, lambda seen: seen.with_described(mart.table, listed))
-    return discovery.read(home)
-
-
-def _made_of(
-    mart: Mart, event: dg.AssetMaterialization, sql: str, columns: Sequence[str]
-) -> Mapping[str, list[list[str]]]:
-    """By column, in lower case, what dagster-dbt says and can be believed; a seed is made of no table."""
-    if mart.unique_id.startswith("seed."):
-        return {name: [] for name in columns}
-    lineage = event.metadata.get("dagster/column_lineage")
-    told = lineage.value.deps_by_column if isinstance(lineage, dg.TableColumnLineageMetadataValue) else {}
-    made_of = {name.lower(): _pairs(deps) for name, deps in told.items()}
-    doubt = doubts(sql, {mart.table, *mart.upstream})
-    return {name: pairs for name, pairs in made_of.items() if doubt.believe(name, pairs)}
-
-
-def _pairs(deps: Sequence[dg.TableColumnDep]) -> list[list[str]]:
-    return sorted([table_of(each.asset_key), each.column_name] for each in deps)
 
 
 def _allowed(

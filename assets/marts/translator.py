@@ -30,6 +30,22 @@ class MartTranslator(DagsterDbtTranslator):
         return str(dbt_resource_props.get("description") or "")
 
 
+def among_their_parents(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest with each model as a parent of itself, under an id of its own.
+
+    dagster-dbt tells nothing of the columns that a model reads of itself (`this`), and an id twice on one way is an
+    endless one to it.
+    """
+    nodes = dict(manifest["nodes"])
+    for name, node in manifest["nodes"].items():
+        if node["resource_type"] == "model" and node["config"]["materialized"] != "ephemeral":
+            itself = f"{name}.itself"
+            depends_on = node["depends_on"]
+            nodes[name] = {**node, "depends_on": {**depends_on, "nodes": [*depends_on["nodes"], itself]}}
+            nodes[itself] = {**node, "unique_id": itself, "depends_on": {"nodes": []}}
+    return {**manifest, "nodes": nodes}
+
+
 def described(manifest: Mapping[str, Any], digest: str) -> Project:
     """A manifest as the definitions need it."""
     translator = MartTranslator()

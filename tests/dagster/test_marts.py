@@ -11,6 +11,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from assets.marts.build import _built, _followed
+from assets.marts.origins import Built
 from assets.marts.translator import MartTranslator
 from assets.names import ALLOWED, CORRECTED, table_key
 from orchestration.definitions import build_defs
@@ -201,7 +202,7 @@ def test_a_tagged_column_with_capitals_is_known_in_the_mart_that_renames_it(tmp_
     }
     event = dg.AssetMaterialization(table_key(mart.table), metadata=told)
     sql = "select customerEmail as lastEmail from shop.orders"
-    result, allowed = _built(event, sql, tmp_path, [orders], {mart.table: mart})
+    result, allowed = _built(event, Built(sql), tmp_path, [orders], {mart.table: mart})
     assert not allowed.passed
     assert allowed.description == "marts.last_mail.lastEmail carries pii of shop.orders.customerEmail"
     (column,) = result.metadata["dagster/column_schema"].columns
@@ -221,6 +222,8 @@ MADE_OF_NOTHING = (
     "select id, 1 as n from shop.orders where id in (select a from (select abs(id) from shop.people))",
     "select id, 1 as n from shop.orders.snapshots lateral view explode(ids) as id",
     "select id, 1 as n from range(5)",
+    "select id, 1 as n from shop.orders o where id in (select o.id) and id > (select max(id) from shop.people)",
+    "select id, 1 as n, (select max(p.id) from shop.people p) as m from shop.orders",
 )
 UNKNOWN_IF_EMPTY = (
     "select id, upper(email) from shop.orders",
@@ -232,6 +235,7 @@ UNKNOWN_IF_EMPTY = (
     "select id, n from shop.orders lateral view inline(array(struct(*))) as id, n",
     "select * from shop.people join (select id, upper(email) from shop.orders) using (id)",
     "(select id, upper(email) from shop.orders) union all (select 1 as id, 'x' as n)",
+    "select id, (select max(email) from shop.people) as n from shop.orders",
     "select id, 1 as m from shop.orders",  # the mart kept n from before
 )
 UNKNOWN = (
@@ -240,6 +244,11 @@ UNKNOWN = (
     "select id, email as n from lake.shop.orders",
     "select id, email as n from orders",
     "select id, readable_metrics as n from shop.orders.files",
+    "select id, (select e from (select email as e)) as n from shop.orders",
+    "with a as (select id, (select email) as n from shop.orders) select id, n from a",
+    "select id, (with c as (select email as e) select e from c) as n from shop.orders",
+    "select id, concat(id, (select max(o.email) from shop.people p)) as n from shop.orders o",
+    "select id, n from shop.orders, lateral (select email as n)",
     "select id, identifier('email') as n from shop.orders",
     "select id, n from",
     "",
@@ -270,7 +279,7 @@ def test_what_nobody_can_tell_the_origin_of_is_not_called_made_of_nothing(tmp_pa
         event = dg.AssetMaterialization(table_key(table), metadata=told)
         _, allowed = _built(
             event,
-            sql if table == mart.table else "select n as z from marts.below",
+            Built(sql if table == mart.table else "select n as z from marts.below"),
             tmp_path,
             [orders],
             marts,
@@ -285,6 +294,77 @@ def test_what_nobody_can_tell_the_origin_of_is_not_called_made_of_nothing(tmp_pa
     assert again.severity == dg.AssetCheckSeverity.WARN
 
 
+class Builds:
+    """Builds of one mart one after the other; each gives the verdict on its tags, and what is known of its columns."""
+
+    def __init__(self, home):
+        self.home = home
+        self.orders = Contract(topic="orders", table="shop.orders", columns={"email": {"tags": ["pii"]}})
+        self.mart = Mart(table="marts.mine", model="mine", unique_id="m", upstream=("shop.orders",))
+
+    def __call__(
+        self, *, sql="select id, email as e, 1 as n from shop.orders", anew=False, hooks=False, **deps
+    ):
+        """`deps`: what dagster-dbt says of each column, as `of_orders` and `of_itself` make it."""
+        told = {
+            "dagster/column_schema": dg.TableSchema([dg.TableColumn(name, "string") for name in deps]),
+            "dagster/column_lineage": dg.TableColumnLineage(deps),
+        }
+        event = dg.AssetMaterialization(table_key(self.mart.table), metadata=told)
+        how = Built(sql, anew=anew, hooks=hooks)
+        _, allowed = _built(event, how, self.home, [self.orders], {self.mart.table: self.mart})
+        return allowed.description or ""
+
+    def of(self, column):
+        known = discovery.read(self.home).columns(self.mart.table)
+        return next(each.get("from") for each in known if each["name"] == column)
+
+
+def of_orders(*columns):
+    return [dg.TableColumnDep(table_key("shop.orders"), each) for each in columns]
+
+
+def of_itself(*columns):
+    return [dg.TableColumnDep(table_key("marts.mine"), each) for each in columns]
+
+
+EXPOSED = "marts.mine.e carries pii of shop.orders.email"
+
+
+def test_only_a_build_that_makes_a_mart_anew_takes_a_tag_from_it(tmp_path):
+    """Given an incremental mart of e-mail addresses whose SQL masks them from now on, when it is built, then the tag stays on the old rows' account until the mart is made anew."""
+    build = Builds(tmp_path)
+    masked = "select id, '***' as e from shop.orders"
+    assert build(anew=True, id=of_orders("id"), e=of_orders("email")) == EXPOSED
+    assert build(sql=masked, id=of_orders("id"), e=[]) == EXPOSED
+    assert build(sql="select id from shop.orders", id=of_orders("id"), e=[]) == EXPOSED, "it keeps the column"
+    assert build(sql=masked, anew=True, id=of_orders("id"), e=[]) == ""
+
+
+def test_a_column_that_a_mart_reads_of_itself_is_made_of_what_that_was_made_of(tmp_path):
+    """Given a mart that reads itself from its second build on, then its columns have the tags of those that they are made of, also where these are others."""
+    build = Builds(tmp_path)
+    assert build(anew=True, id=of_orders("id"), n=of_orders("email"), e=[]) != ""
+    sql = "select s.id, t.n as e, s.id as n from shop.orders s join marts.mine t on s.id = t.id"
+    assert EXPOSED in build(sql=sql, id=of_orders("id"), n=of_orders("id"), e=of_itself("n"))
+    assert build.of("n") == [["shop.orders", "email"], ["shop.orders", "id"]]
+
+
+def test_what_a_mart_reads_of_itself_is_unknown_where_nothing_is_remembered(tmp_path):
+    """Given a discovery file that is lost, when a mart that reads itself is built, then the columns that it takes from there are of unknown origin until it is made anew."""
+    build = Builds(tmp_path)
+    sql = "select s.id, t.e from shop.orders s join marts.mine t on s.id = t.id"
+    assert build(sql=sql, id=of_orders("id"), e=of_itself("e")) == "what e is made of"
+    assert build(id=of_orders("id"), e=of_orders("id")) == "what e is made of"
+    assert build(anew=True, id=of_orders("id"), e=of_orders("id")) == ""
+
+
+def test_a_mart_with_hooks_has_not_shown_what_it_is_made_of(tmp_path):
+    """Given a hook, which may write anything into any column, then nobody can tell what they are made of."""
+    build = Builds(tmp_path)
+    assert build(anew=True, hooks=True, id=of_orders("id"), n=[]) == "what id, n are made of"
+
+
 def test_a_star_is_not_taken_for_the_name_of_a_column(tmp_path):
     """Given a star within a function, of which dagster-dbt makes a column of that name, then it is not known what that column is made of."""
     orders = Contract(topic="orders", table="shop.orders", columns={"email": {"tags": ["pii"]}})
@@ -297,7 +377,7 @@ def test_a_star_is_not_taken_for_the_name_of_a_column(tmp_path):
     }
     event = dg.AssetMaterialization(table_key(mart.table), metadata=told)
     _, allowed = _built(
-        event, "select concat_ws(',', *) as j from shop.orders", tmp_path, [orders], {mart.table: mart}
+        event, Built("select concat_ws(',', *) as j from shop.orders"), tmp_path, [orders], {mart.table: mart}
     )
     assert not allowed.passed
 
@@ -307,7 +387,7 @@ def test_a_seed_is_made_of_no_table(tmp_path):
     mart = Mart(table="marts.countries", model="countries", unique_id="seed.p.countries", upstream=())
     told = {"dagster/column_schema": dg.TableSchema([dg.TableColumn("code", "string")])}
     event = dg.AssetMaterialization(table_key(mart.table), metadata=told)
-    _, allowed = _built(event, "", tmp_path, [], {mart.table: mart})
+    _, allowed = _built(event, Built(""), tmp_path, [], {mart.table: mart})
     assert allowed.passed
 
 
