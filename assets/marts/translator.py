@@ -10,12 +10,17 @@ import dagster as dg
 from dagster_dbt import DagsterDbtTranslator
 from dagster_dbt.asset_utils import build_dbt_specs
 
-from assets.names import ROLE_TAG, table_of
+from assets.names import ROLE_TAG, table_key, table_of
+from tidemark.domain.errors import Refused
 from tidemark.domain.lineage.marts import Mart, MartCheck, MartColumn, Project
 
 
 class MartTranslator(DagsterDbtTranslator):
-    """Keys and owners by `meta.dagster`, the group is the namespace; it reads as one lake with the append tables."""
+    """A key is the name of the table, the group its namespace; it reads as one lake with the append tables."""
+
+    def get_asset_key(self, dbt_resource_props: Mapping[str, Any]) -> dg.AssetKey:
+        """Of the table that dbt makes or reads, whatever the model or source is called."""
+        return table_key(_relation(dbt_resource_props))
 
     def get_group_name(self, dbt_resource_props: Mapping[str, Any]) -> str | None:
         """The namespace."""
@@ -47,7 +52,12 @@ def among_their_parents(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def described(manifest: Mapping[str, Any], digest: str) -> Project:
-    """A manifest as the definitions need it."""
+    """A manifest as the definitions need it.
+
+    Raises:
+        Refused: a key is told that is not the name of the table, or a source has no topic.
+    """
+    _require_names(manifest)
     translator = MartTranslator()
     specs, checks = build_dbt_specs(
         translator=translator,
@@ -61,13 +71,60 @@ def described(manifest: Mapping[str, Any], digest: str) -> Project:
     return Project(
         digest=digest,
         sources={
-            table_of(translator.get_asset_key(source)): source["meta"]["topic"]
+            table_of(translator.get_asset_key(source)): _meta(source)["topic"]
             for source in manifest["sources"].values()
         },
         marts=tuple(
             _mart(manifest, spec, checks) for spec in sorted(specs, key=lambda each: each.key.to_string())
         ),
     )
+
+
+def unchecked(manifest: Mapping[str, Any], project: Project) -> list[str]:
+    """The tests of the project that are no asset check, each with how it becomes one."""
+    marts = {each.unique_id: each.model for each in project.marts}
+    known = {check.unique_id for mart in project.marts for check in mart.checks}
+    return [
+        f"{node['original_file_path']}: test {node['name']} is no asset check: {_how(node, marts)}"
+        for name, node in sorted(manifest["nodes"].items())
+        if node["resource_type"] == "test" and name not in known
+    ]
+
+
+def _how(test: Mapping[str, Any], marts: Mapping[str, str]) -> str:
+    own = [marts[each] for each in test["depends_on"]["nodes"] if each in marts]
+    if own:
+        return f"say whose it is, {{{{ config(meta={{'dagster': {{'ref': {{'name': '{own[0]}'}}}}}}) }}}}"
+    return "it reads no mart; make it a rule of the table's contract, or read a mart with ref() in tests/"
+
+
+def _require_names(manifest: Mapping[str, Any]) -> None:
+    """Raises Refused: what is built or read would be looked for under another name, or be fed by no topic."""
+    wrong = []
+    for node in (*manifest["sources"].values(), *manifest["nodes"].values()):
+        if node["resource_type"] not in {"source", "model", "seed", "snapshot"}:
+            continue
+        meta = _meta(node)
+        told = meta.get("dagster", {}).get("asset_key")
+        if told and table_key(_relation(node)) != dg.AssetKey(told):
+            key = dg.AssetKey(told).to_user_string()
+            wrong.append(f"{node['unique_id']} has the asset key {key}, but its table is {_relation(node)}")
+        if node["resource_type"] == "source" and not meta.get("topic"):
+            wrong.append(f"{node['unique_id']} names no topic")
+    if wrong:
+        raise Refused(
+            "\n".join(wrong),
+            next_step="leave meta.dagster.asset_key out, or name the table so by schema and alias (of a source: schema "
+            "and identifier); write the topic that feeds a source as meta.topic",
+        )
+
+
+def _meta(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    return node["config"].get("meta") or node.get("meta") or {}
+
+
+def _relation(node: Mapping[str, Any]) -> str:
+    return f"{node['schema']}.{node.get('identifier') or node['alias']}"
 
 
 def _mart(manifest: Mapping[str, Any], spec: dg.AssetSpec, checks: Sequence[dg.AssetCheckSpec]) -> Mart:

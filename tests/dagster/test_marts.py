@@ -1,5 +1,6 @@
 """The marts in the graph: as dagster-dbt sees them, asked for when the lake has moved, no matter how busy it is."""
 
+import shutil
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
@@ -10,15 +11,16 @@ from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
+import tidemark.cli.marts
 from assets.marts.build import _built, _followed
 from assets.marts.origins import Built
 from assets.marts.translator import MartTranslator
 from assets.names import ALLOWED, CORRECTED, table_key
 from orchestration.definitions import build_defs
-from tidemark.cli.marts import parse, text_of
+from tidemark.cli.marts import main, parse, text_of
 from tidemark.domain.columns.types import STRING, Field, Struct
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.lineage.marts import Mart
+from tidemark.domain.lineage.marts import Mart, Project
 from tidemark.engine.config import discovery
 from tidemark.engine.config.configuration import Places
 from tidemark.engine.look.corrections import MartStanding
@@ -44,6 +46,74 @@ def test_assets_json_is_what_dbt_and_its_translator_say(tmp_path):
         spec = specs[table_key(mart.table)]
         assert {dep.asset_key for dep in spec.deps} == graph.get(spec.key).parent_keys
         assert spec.group_name == graph.get(spec.key).group_name
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A copy of the project to which files are added, and what `python -m tidemark.cli.marts` makes of it."""
+    folder = tmp_path / "dbt_project"
+    shutil.copytree(project_folder(), folder)
+    monkeypatch.setattr(tidemark.cli.marts, "project_folder", lambda: folder)
+
+    def described(files):
+        for name, text in files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(text)
+        code = main()
+        return code, Project.from_json((folder / "assets.json").read_text())
+
+    return described
+
+
+NO_MART = "it reads no mart; make it a rule of the table's contract, or read a mart with ref() in tests/"
+
+
+def test_a_mart_is_known_by_the_name_of_its_table(project, capsys):
+    """Given a model with alias and schema, a seed and a snapshot that name no asset key, then their keys are the names of their tables; tests that will never run are named."""
+    code, found = project(
+        {
+            "models/mails.sql": "{{ config(alias='sent', schema='mail') }} select email from {{ source('shop', 'orders') }}",
+            "models/more.yml": "models: [{name: mails, columns: [{name: email, data_tests: [not_null]}]}]\n"
+            "sources: [{name: people, schema: hr, tables: [{name: staff, identifier: persons, meta: {topic: persons},"
+            " columns: [{name: id, data_tests: [unique]}]}]}]",
+            "seeds/countries.csv": "code\nde\n",
+            "snapshots/then.yml": "snapshots: [{name: then, relation: \"ref('mails')\", config: {schema: past, "
+            "strategy: check, unique_key: email, check_cols: all}}]",
+            "tests/both.sql": "select 1 from {{ ref('mails') }} cross join {{ source('people', 'staff') }}",
+        }
+    )
+    assert code == 0
+    upstream = {each.table: each.upstream for each in found.marts}
+    new = upstream.keys() - {each.table for each in read_project().marts}
+    assert new == {"marts_mail.sent", "marts.countries", "marts_past.then"}
+    assert upstream["marts_past.then"] == ("marts_mail.sent",)
+    assert found.sources["hr.persons"] == "persons"
+    assert sorted(capsys.readouterr().err.splitlines()) == [
+        f"warning: {file}: test {name} is no asset check: {how}"
+        for file, name, how in (
+            ("models/more.yml", "source_unique_people_staff_id", NO_MART),
+            (
+                "tests/both.sql",
+                "both",
+                "say whose it is, {{ config(meta={'dagster': {'ref': {'name': 'mails'}}}) }}",
+            ),
+        )
+    ]
+
+
+def test_a_key_that_is_not_the_name_of_the_table_is_refused(project, capsys):
+    """Given an asset key beside an alias, when the project is described, then the model, its key and its table are named, and the file stays as it is."""
+    before = read_project()
+    code, found = project(
+        {
+            "models/mails.sql": "{{ config(alias='sent', meta={'dagster': {'asset_key': ['marts', 'mails']}}) }}"
+            " select email from {{ source('shop', 'orders') }}"
+        }
+    )
+    assert (code, found) == (1, before)
+    said = capsys.readouterr().err
+    assert "model.tidemark_marts.mails has the asset key marts/mails, but its table is marts.sent" in said
+    assert "Next: leave meta.dagster.asset_key out" in said
 
 
 def test_the_graph_reads_from_topic_to_mart(tmp_path):

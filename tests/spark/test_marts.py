@@ -223,6 +223,8 @@ def test_a_mart_on_an_upsert_table_sees_rows_that_changed_and_carries_their_tags
     sample.spark.sql("UPDATE lake.web.last_clicks SET page = '/9' WHERE visitor = 'ann'")
     built = sample.build(instance, "marts.visitors")
     assert sample.rows("SELECT last_page FROM lake.marts.visitors") == [("/9",)]
+    begun = "SELECT count(*) FROM lake.marts.visitors.history WHERE is_current_ancestor"
+    assert sample.rows(begun) == [(1,)], "a `table` is made anew by each build"
     assert verdicts(built, ALLOWED) == {"marts.visitors": True}, "the contract allows it"
     sample.append("web.last_clicks", [click(9, 52, visitor="bob")])
     sample.append("web.clicks", [click(9, 52, visitor="bob")])
@@ -271,21 +273,79 @@ def test_a_mart_that_exposes_a_tagged_column_without_leave_fails_its_check(sampl
     assert "marts.customers.email carries pii of shop.orders.eMail" in evaluation.metadata["exposed"].value
 
 
-@pytest.mark.long
-def test_a_test_whose_name_other_marts_share_is_run_alone(sample, instance, monkeypatch, tmp_path):
-    """Given one name for tests of two marts, when one of them is executed by itself, then that one is judged, and no other is run."""
+@pytest.fixture
+def project(monkeypatch, tmp_path):
+    """A copy of the project that is built instead: `add` writes files of it, by name, and describes it anew."""
     folder = tmp_path / "dbt_project"
     shutil.copytree(project_folder(), folder)
-    file = folder / "models/marts/marts.yml"
-    known = yaml.safe_load(file.read_text())
+    for module in (tidemark.engine.marts, assets.marts.build):
+        monkeypatch.setattr(module, "project_folder", lambda: folder)
+
+    def add(files):
+        for name, text in files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(text)
+        (folder / "assets.json").write_text(text_of(folder))
+        return folder
+
+    return add
+
+
+MAILS = """{{ config(alias='mails_sent', schema='mail', incremental_strategy='append') }}
+{% if is_incremental() %}
+select s.order_id, max(t.mail) as mail, max(t.mail) as again, '***' as masked
+from {{ source('shop', 'orders') }} as s join {{ this }} as t on t.order_id is not null
+where s.order_id > (select max(known.order_id) from {{ this }} as known) group by s.order_id
+{% else %}
+select order_id, eMail as mail, cast(null as string) as again, eMail as masked from {{ source('shop', 'orders') }}
+{% endif %}
+"""
+
+
+def test_a_mart_that_reads_itself_keeps_its_tags_under_whatever_name_its_table_has(sample, instance, project):
+    """Given an incremental mart with alias and schema that takes e-mail addresses from itself, when it is built again, then it carries their tags still and follows corrections of its source."""
+    project({"models/mails.sql": MAILS})
+    sample.spark.sql("DROP TABLE IF EXISTS lake.marts_mail.mails_sent")
+    sample.append("shop.orders", [order(100)])
+
+    def exposed(**config):
+        built = sample.build(instance, "marts_mail.mails_sent", **config)
+        assert built.success, [each for each in built.all_events if each.is_failure]
+        [found] = [e for e in built.get_asset_check_evaluations() if e.check_name == ALLOWED]
+        return [each.split(" ")[0] for each in (found.description or "").split("; ")]
+
+    assert exposed() == ["marts_mail.mails_sent.mail", "marts_mail.mails_sent.masked"]
+    sample.append("shop.orders", [order(101)])
+    all_three = [f"marts_mail.mails_sent.{each}" for each in ("again", "mail", "masked")]
+    assert sorted(exposed()) == all_three
+    rows = "SELECT order_id, again IS NULL, masked FROM lake.marts_mail.mails_sent WHERE order_id > 99 ORDER BY 1"
+    assert sample.rows(rows) == [(100, True, "c0@example.org"), (101, False, "***")]
+    ((head,),) = sample.rows(
+        "SELECT parent_id FROM lake.shop.orders.history WHERE is_current_ancestor ORDER BY made_current_at DESC LIMIT 1"
+    )
+    sample.spark.sql(f"CALL lake.system.rollback_to_snapshot('shop.orders', {head})")
+    assert not sample.check(instance, "marts_mail.mails_sent", CORRECTED)
+    assert exposed() == ["marts_mail.mails_sent.mail", "marts_mail.mails_sent.masked"], "it is made anew"
+    assert sample.rows(rows) == [(100, True, "c0@example.org")]
+
+
+@pytest.mark.long
+def test_a_test_whose_name_other_marts_share_is_run_alone(sample, instance, project):
+    """Given one name for tests of two marts, when one of them is executed by itself, then that one is judged, and no other is run."""
+    known = yaml.safe_load((project_folder() / "models/marts/marts.yml").read_text())
     for model in known["models"]:
         if model["name"] in {"customers", "visitors"}:
             model["columns"][0]["data_tests"] = [{"not_null": {"name": "keyed"}}]
-    file.write_text(yaml.safe_dump(known))
-    (folder / "assets.json").write_text(text_of(folder))
-    monkeypatch.setattr(tidemark.engine.marts, "project_folder", lambda: folder)
-    monkeypatch.setattr(assets.marts.build, "project_folder", lambda: folder)
+    project({"models/marts/marts.yml": yaml.safe_dump(known)})
     assert sample.check(instance, "marts.customers", "keyed")
+
+
+def test_a_test_that_reads_a_source_too_is_run_when_its_mart_is_built(sample, instance):
+    """Given a test of a mart that counts rows of its source, which no build selects, when the mart is built, then the test is run; so it is by itself."""
+    name = "no_order_is_counted_twice"
+    built = sample.build(instance, "marts.daily_revenue")
+    assert verdicts(built, name) == {"marts.daily_revenue": True}
+    assert sample.check(instance, "marts.daily_revenue", name)
 
 
 def test_a_mart_of_a_table_that_is_not_there_keeps_no_other_from_its_build(sample, instance):

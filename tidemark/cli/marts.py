@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tidemark.domain.lineage.marts import FILE
+from tidemark.domain.errors import Refused
+from tidemark.domain.lineage.marts import FILE, Project
 from tidemark.engine.marts import digest_of, project_folder
 
 
@@ -25,12 +26,32 @@ def parse(folder: Path, target: Path) -> Mapping[str, Any]:
 
 
 def text_of(folder: Path) -> str:
-    """What `assets.json` must say."""
-    from assets.marts.translator import described  # noqa: PLC0415 - imports dbt
+    """What `assets.json` must say. Raises Refused: the project does not fit the platform."""
+    return _read(folder)[0].model_dump_json(indent=1) + "\n"
+
+
+def _read(folder: Path) -> tuple[Project, list[str]]:
+    from assets.marts.translator import described, unchecked  # noqa: PLC0415 - imports dbt
 
     with tempfile.TemporaryDirectory() as scratch:
-        return described(parse(folder, Path(scratch)), digest_of(folder)).model_dump_json(indent=1) + "\n"
+        manifest = parse(folder, Path(scratch))
+    project = described(manifest, digest_of(folder))
+    return project, unchecked(manifest, project)
+
+
+def main() -> int:
+    """Write the file; names tests that never run. 1 where the project does not fit the platform."""
+    folder = project_folder()
+    try:
+        project, silent = _read(folder)
+    except Refused as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    (folder / FILE).write_text(project.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    for each in silent:
+        sys.stderr.write(f"warning: {each}\n")
+    return 0
 
 
 if __name__ == "__main__":
-    (project_folder() / FILE).write_text(text_of(project_folder()), encoding="utf-8")
+    sys.exit(main())

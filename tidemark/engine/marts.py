@@ -7,7 +7,8 @@ import tidemark
 from tidemark.domain.lineage.marts import FILE, Project
 
 FOLDER = "dbt_project"
-_PARTS = ("dbt_project.yml", "profiles.yml", "models", "macros", "tests")
+_WRITTEN = frozenset({FILE, "target", "logs", "dbt_internal_packages", ".user.yml"})
+"""What Tidemark and dbt write there themselves."""
 
 
 def project_folder() -> Path:
@@ -22,11 +23,10 @@ def read_project() -> Project | None:
 
 
 def digest_of(folder: Path) -> str:
-    """16 hex digits over all files that dbt reads."""
+    """16 hex digits over all files that dbt may read, seeds, snapshots and installed packages too."""
     whole = hashlib.sha256()
-    for part in _PARTS:
-        place = folder / part
-        for file in [place] if place.is_file() else sorted(place.rglob("*")):
-            if file.suffix in {".sql", ".yml"}:
+    for part in sorted(each for each in folder.iterdir() if each.name not in _WRITTEN):
+        for file in sorted([part, *part.rglob("*")]):
+            if file.is_file():
                 whole.update(f"{file.relative_to(folder)}\n".encode() + file.read_bytes() + b"\0")
     return whole.hexdigest()[:16]

@@ -57,6 +57,28 @@ def test_the_committed_description_is_that_of_the_project_as_it_is():
     )
 
 
+@pytest.mark.parametrize(
+    ("file", "counts"),
+    [
+        ("snapshots/prices.sql", True),
+        ("seeds/countries.csv", True),
+        ("dbt_packages/utils/macros/pivot.sql", True),
+        ("models/target/kept.sql", True),
+        ("target/manifest.json", False),
+        ("logs/dbt.log", False),
+        ("assets.json", False),
+    ],
+)
+def test_every_file_that_dbt_reads_makes_another_project(tmp_path, file, counts):
+    """Given a file of any kind, when it is added or changed, then dbt's manifest is made anew; not for what dbt writes itself."""
+    digests = [digest_of(tmp_path)]
+    for text in ("a", "b"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(text)
+        digests.append(digest_of(tmp_path))
+    assert len(set(digests)) == (3 if counts else 1)
+
+
 def test_a_mart_may_stand_on_an_upsert_table_and_is_affected_by_its_contract():
     mart = Mart(table="marts.now", model="now", unique_id="model.now", upstream=("shop.now",))
     further = Mart(table="marts.further", model="further", unique_id="model.further", upstream=("marts.now",))

@@ -1,7 +1,7 @@
 """The discovery file: what was last seen of topics and tables, so that definitions load without any network.
 
-A cache and nothing more: sensors and runs refresh it, loading reads it; when it is
-missing, damaged or of another version it is empty. `<home>/discovery.json`:
+A cache: sensors and runs refresh it, loading reads it; when it is missing, damaged or of another version it is empty.
+Of an incremental mart it alone knows what older rows were made of. `<home>/discovery.json`:
 {"version": 1,
  "clusters": {cluster: {"topics": {topic: {"partitions": n, "id": …}}}},
  "tables": {table: {"columns": [{"name", "type", "doc", "required", "from"}], "location", "topic": [cluster, topic]}},
