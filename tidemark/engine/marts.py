@@ -7,8 +7,8 @@ import tidemark
 from tidemark.domain.lineage.marts import FILE, Project
 
 FOLDER = "dbt_project"
-_WRITTEN = frozenset({FILE, "target", "logs", "dbt_internal_packages", ".user.yml"})
-"""What Tidemark and dbt write there themselves."""
+_WRITTEN = frozenset({FILE, "target", "logs", "dbt_internal_packages"})
+"""What Tidemark and dbt write there themselves. Hidden files, as of editors, are none of the project's."""
 
 
 def project_folder() -> Path:
@@ -25,7 +25,9 @@ def read_project() -> Project | None:
 def digest_of(folder: Path) -> str:
     """16 hex digits over all files that dbt may read, seeds, snapshots and installed packages too."""
     whole = hashlib.sha256()
-    for part in sorted(each for each in folder.iterdir() if each.name not in _WRITTEN):
+    for part in sorted(
+        each for each in folder.iterdir() if each.name not in _WRITTEN and each.name[0] != "."
+    ):
         for file in sorted([part, *part.rglob("*")]):
             if file.is_file():
                 whole.update(f"{file.relative_to(folder)}\n".encode() + file.read_bytes() + b"\0")
