@@ -20,6 +20,7 @@ from assets.checks.results import StepOutput, as_outputs, as_result
 from assets.column_lineage import column_metadata
 from assets.marts.origins import Built, remember
 from assets.marts.translator import MartTranslator, among_their_parents
+from assets.marts.places import FOLDER, place_of
 from assets.names import ALLOWED, CORRECTED, table_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
@@ -143,22 +144,29 @@ class _Dbt:
 
 @contextmanager
 def _dbt(context: dg.AssetExecutionContext, resource: LakeResource, lake: Lake) -> Iterator[_Dbt]:
-    home = resource.places.home
+    home, platform = resource.places.home, resource.configuration.platform
     with (
         default_session(lake.spark()),
-        _environment(resource.configuration.platform),
-        _passing(home / "dbt" / context.run_id) as target,
+        place_of(context.run_id, home, platform.spark.address, context.log.warning) as place,
+        _environment(platform, place.remote),
     ):
         dbt = DbtCliResource(project_dir=str(project_folder()), dbt_executable=_executable())
         manifest = among_their_parents(json.loads(_manifest(dbt, home).read_text(encoding="utf-8")))
+        begun: list[DbtCliInvocation] = []
 
         def run(arguments: Sequence[str]) -> DbtCliInvocation:
-            translator = MartTranslator()
-            return dbt.cli(
-                arguments, manifest=manifest, dagster_dbt_translator=translator, target_path=target
+            translator, target = MartTranslator(), place.target
+            begun.append(
+                dbt.cli(arguments, manifest=manifest, dagster_dbt_translator=translator, target_path=target)
             )
+            return begun[-1]
 
-        yield _Dbt(run, manifest)
+        try:
+            yield _Dbt(run, manifest)
+        finally:
+            for each in begun:  # one that did not heed an interrupt, or whose event this process failed at
+                each.process.kill()
+                each.process.wait()
 
 
 def _buildable(
@@ -250,7 +258,7 @@ def _allowed(
 
 def _manifest(dbt: DbtCliResource, home: Path) -> Path:
     """Dbt's manifest of the project as it is now, parsed once."""
-    folder = home / "dbt" / digest_of(project_folder())
+    folder = home / FOLDER / digest_of(project_folder())
     manifest = folder / "manifest.json"
     if not manifest.exists():  # moved there whole: one that was cut off would fail every build
         with _passing(folder.with_suffix(".new")) as target:
@@ -271,10 +279,10 @@ def _passing(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _environment(platform: Platform) -> Iterator[None]:
+def _environment(platform: Platform, remote: str) -> Iterator[None]:
     """What `profiles.yml` and dbt's Spark session read, for dbt's process and for its adapter in this one."""
     added = {
-        "SPARK_REMOTE": platform.spark.address,
+        "SPARK_REMOTE": remote,
         "TIDEMARK_CATALOG": platform.catalog.name,
         "DBT_PROFILES_DIR": str(project_folder()),
         "DO_NOT_TRACK": "1",

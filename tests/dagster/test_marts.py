@@ -14,6 +14,8 @@ from pyiceberg.types import LongType, NestedField
 import tidemark.cli.marts
 from assets.marts.build import _built, _followed
 from assets.marts.origins import Built
+import assets.marts.places
+from assets.marts.places import place_of
 from assets.marts.translator import MartTranslator
 from assets.names import ALLOWED, CORRECTED, table_key
 from orchestration.definitions import build_defs
@@ -21,6 +23,8 @@ from tidemark.cli.marts import main, parse, text_of
 from tidemark.domain.columns.types import STRING, Field, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.lineage.marts import Mart, Project
+from tidemark.domain.errors import NO_TABLE, Outage
+from tidemark.engine.alive import alive
 from tidemark.engine.config import discovery
 from tidemark.engine.config.configuration import Places
 from tidemark.engine.look.corrections import MartStanding
@@ -514,3 +518,38 @@ def test_a_mart_that_is_built_has_its_check_also_where_its_note_meets_a_conflict
         found = _followed(context, lake, "marts.customers", standing, full_refresh=False)
     assert (found.check_name, found.passed) == (CORRECTED, True)
     assert "marts.customers: what it is made of could not be noted on it" in capfd.readouterr().err
+
+
+def test_of_what_runs_have_for_dbt_only_that_of_the_dead_is_ended(tmp_path, monkeypatch):
+    """Given what dbt had in a run that died and has in one that lives, when a build begins, then the session and the folder of the first are gone; where Spark is gone at the end of its own, the next build is told."""
+    ended, gone = [], []
+
+    def end(address, session_id):
+        ended.append((address, session_id))
+        if gone:
+            raise Outage("spark_down", NO_TABLE, "gone")
+
+    monkeypatch.setattr(assets.marts.places, "end_session", end)
+    address = "sc://spark:1/;token=t"
+    left = {name: tmp_path / "dbt" / name for name in ("run-dead", "run-unbegun", "run-alive", "0f1e")}
+    for name, folder in left.items():
+        folder.mkdir(parents=True)
+        if name != "run-unbegun":
+            (folder / "session").write_text(f"session of {name}")
+    with alive(tmp_path, "run-alive"):
+        with place_of("run-own", tmp_path, address, ended.append) as own:
+            assert ended == [
+                (address, "session of run-dead"),
+                "ended what dbt was doing for run run-dead, which died",
+            ]
+            assert [each for each in left if left[each].exists()] == ["run-alive", "0f1e"]
+            assert own.remote.startswith(f"{address};session_id=")
+            gone.append("spark")
+        session_id = (own.target / "session").read_text()
+        assert ended[2:] == [(address, session_id)]
+        gone.clear()
+        with place_of("run-next", tmp_path, "sc://spark:1", ended.append) as following:
+            assert ("sc://spark:1", session_id) in ended
+            assert following.remote.startswith("sc://spark:1/;session_id=")
+            assert not own.target.exists()
+    assert not following.target.exists()

@@ -1,12 +1,17 @@
 """The marts on real tables: dbt builds them over Spark Connect, again only what moved, and tags are held to."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+import time
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
 import dagster as dg
+import psutil
 import pytest
 import yaml
 from pyspark.sql.connect.session import SparkSession
@@ -355,3 +360,86 @@ def test_a_mart_of_a_table_that_is_not_there_keeps_no_other_from_its_build(sampl
     assert built.success
     made = [".".join(e.asset_key.path) for e in built.all_events if e.is_step_materialization]
     assert made == ["marts.daily_revenue"]
+
+
+BUILD = """
+import sys
+from pathlib import Path
+import dagster as dg
+import assets.marts.build
+import tidemark.engine.marts
+from orchestration.definitions import build_defs
+from tidemark.engine.config.configuration import Places
+project, contracts, home = map(Path, sys.argv[1:])
+assets.marts.build.project_folder = tidemark.engine.marts.project_folder = lambda: project
+with dg.DagsterInstance.ephemeral() as instance:
+    build_defs(where=Places(None, contracts, home)).resolve_job_def("marts").execute_in_process(instance=instance)
+"""
+
+
+@pytest.fixture
+def project(sample, monkeypatch, tmp_path):
+    """A dbt project of these models on the sample tables, in place of the sample's own: path -> what is in the file."""
+    made = []
+
+    def of(models):
+        folder = tmp_path / "dbt_project"
+        shutil.copytree(project_folder(), folder, ignore=shutil.ignore_patterns("marts", "tests"))
+        for path, text in models.items():
+            file = folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            key = f"{{{{ config(meta={{'dagster': {{'asset_key': ['marts', '{file.stem}']}}}}) }}}}\n"
+            file.write_text(key + text if path.startswith("models") and file.suffix == ".sql" else text)
+        (folder / "assets.json").write_text(text_of(folder))
+        monkeypatch.setattr(tidemark.engine.marts, "project_folder", lambda: folder)
+        monkeypatch.setattr(assets.marts.build, "project_folder", lambda: folder)
+        made.extend(mart.table for mart in read_project().marts)
+        return folder
+
+    yield of
+    for table in made:
+        sample.spark.sql(f"DROP TABLE IF EXISTS lake.{table}")
+
+
+def waited_for(happened, seconds=90):
+    deadline = time.monotonic() + seconds
+    while not (found := happened()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return found
+
+
+@pytest.mark.parametrize("dies", ["run", pytest.param("run and dbt", marks=pytest.mark.long)])
+def test_what_dbt_does_for_a_run_that_was_killed_is_over_before_the_next_build(
+    sample, instance, project, dies
+):
+    """Given a run that is killed while dbt adds rows that are not there yet, when the mart is built again at once, then each row is there once, also later."""
+    folder = project(
+        {
+            "models/marts/numbers.sql": "{{ config(incremental_strategy='append') }}\n"
+            "select order_id, java_method('java.lang.Thread', 'sleep', {{ env_var('SLOW', '0') }}L) as slept\n"
+            "from {{ source('shop', 'orders') }} as o where order_id >= 100\n"
+            "{% if is_incremental() %}\n"
+            "and not exists (select 1 from {{ this }} as t where t.order_id = o.order_id)\n{% endif %}"
+        }
+    )
+    first = 100 if dies == "run" else 102
+    sample.append("shop.orders", [order(first)])
+    assert sample.build(instance).success
+    sample.append("shop.orders", [order(first + 1)])
+    arguments = [sys.executable, "-c", BUILD, *map(str, (folder, sample.folder, sample.home))]
+    run = subprocess.Popen(arguments, env={**os.environ, "SLOW": "40000"})
+    begun = waited_for(lambda: list(sample.home.glob("dbt/*-*/run/**/numbers.sql")))
+    time.sleep(2)
+    (dbt,) = [each for each in psutil.Process(run.pid).children() if "build" in each.cmdline()]
+    over = time.monotonic() + 40
+    for each in [run, dbt] if dies == "run and dbt" else [run]:
+        each.kill()
+    run.wait()
+    assert sample.build(instance).success
+    waited_for(lambda: not dbt.is_running() or dbt.status() == psutil.STATUS_ZOMBIE)
+    if dies == "run and dbt":
+        time.sleep(max(0, over - time.monotonic()))
+    counted = sample.rows("SELECT order_id, count(*) FROM lake.marts.numbers GROUP BY 1 ORDER BY 1")
+    assert counted == [(number, 1) for number in range(100, first + 2)]
+    assert not any(each.exists() for each in begun), "what the run has left is gone"

@@ -12,15 +12,16 @@ from contextlib import contextmanager, suppress
 from typing import Any, cast
 from uuid import uuid4
 
-from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.errors import AnalysisException, IllegalArgumentException, UnknownException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.connect.client.core import ChannelBuilder
+from pyspark.sql.connect.client.core import ChannelBuilder, SparkConnectClient
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.errors import NO_TABLE, Stopped
 from tidemark.domain.secrets import redact
+from tidemark.engine.access.outages import named
 from tidemark.engine.access.spark_limits import SESSION_SETTINGS, missing_limits, missing_settings
 
 HEARD_EVERY = 300.0
@@ -54,14 +55,42 @@ def connect(remote: str) -> SparkSession:
     that takes up to ten minutes a session.
     """
     session: SparkSession = SparkSession.builder.remote(remote).create()
-    client = cast("Any", session).client
-    atexit.unregister(client._cleanup_ml_cache)  # noqa: SLF001 - there is no switch
-    client.set_retry_policies([DefaultPolicy(max_retries=5, max_backoff=2_000, max_server_retry_delay=2_000)])
+    _impatient(cast("Any", session).client)
     logging.getLogger("SQLQueryContextLogger").setLevel(
         logging.CRITICAL
     )  # repeats each error with its JVM stack
     warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")  # the error itself says it
     return session
+
+
+def _impatient(client: SparkConnectClient) -> None:
+    atexit.unregister(client._cleanup_ml_cache)  # noqa: SLF001 - there is no switch
+    client.set_retry_policies([DefaultPolicy(max_retries=5, max_backoff=2_000, max_server_retry_delay=2_000)])
+
+
+def of_session(address: str, session_id: str) -> str:
+    """The address at which every process is in the one session of this id."""
+    server, _, parameters = address.partition("/;")
+    return f"{server.rstrip('/')}/;{';'.join(filter(None, (parameters, f'session_id={session_id}')))}"
+
+
+def end_session(address: str, session_id: str) -> None:
+    """Cancel what is done in a session, whichever process began it; whoever is left can begin nothing there any more.
+
+    Raises:
+        Outage: `spark_down`; a server that was started anew knows nothing of it.
+    """
+    with named():
+        client = SparkConnectClient(of_session(address, session_id))
+        _impatient(client)
+        try:
+            client.get_configs("spark.sql.session.timeZone")  # one that was never opened could be opened yet
+            client.release_session()
+        except UnknownException as error:
+            if "SESSION_CLOSED" not in str(error):
+                raise
+        finally:
+            client.close()
 
 
 @contextmanager
