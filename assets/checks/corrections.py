@@ -6,7 +6,11 @@ import dagster as dg
 
 from assets.names import CORRECTED, table_key
 
-NEXT = "job marts with this one selected; with full_refresh where `retention` has deleted rows: their figures then go"
+NEXT = (
+    "job marts with this one selected, and with those that have not followed; with full_refresh where `retention` has "
+    "deleted rows: their figures then go. What dbt never makes anew (`full_refresh: false`, a snapshot) may have rows "
+    "of what was taken back: delete them, or drop the table; then, or to leave them there, build it with full_refresh"
+)
 
 
 def corrected(mart: str, stale: Mapping[str, str]) -> dg.AssetCheckEvaluation:

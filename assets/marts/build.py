@@ -19,15 +19,15 @@ from assets.checks.corrections import corrected
 from assets.checks.results import StepOutput, as_outputs, as_result
 from assets.column_lineage import column_metadata
 from assets.marts.origins import Built, remember
-from assets.marts.translator import MartTranslator, among_their_parents
 from assets.marts.places import FOLDER, place_of
+from assets.marts.translator import MartTranslator, among_their_parents
 from assets.names import ALLOWED, CORRECTED, table_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.lineage.column_lineage import exposures, lineage_of, untraced
-from tidemark.domain.lineage.marts import Mart
+from tidemark.domain.lineage.marts import Mart, in_turns
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import default_session
 from tidemark.engine.config import discovery
@@ -63,34 +63,37 @@ def build(
         return
     home = resource.places.home
     with resource.open() as lake:
-        before = standings(lake, selected, marts, contracts)
+        before = standings(lake, selected, marts, contracts, built=True, full_refresh=full_refresh)
         chosen = _buildable(context, selected, before)
         if not chosen:
             return
         older = {each.table: snapshots_of(lake, each.table) for each in chosen}
         with _dbt(context, resource, lake) as dbt:
-            invocation = dbt.run(
-                [
-                    "build",
-                    "--indirect-selection",
-                    "buildable",  # a test of a mart reads its sources too, which are never selected
-                    "--select",
-                    " ".join(map(dbt.name, chosen)),
-                    *(["--full-refresh"] if full_refresh else _made_anew(chosen, before)),
-                ]
-            )
-            for event in invocation.stream().fetch_column_metadata():
-                if isinstance(event, dg.AssetMaterialization):
-                    table = table_of(event.asset_key)
-                    built = Built(
-                        sql=_compiled(invocation, marts[table]),
-                        anew=is_made_anew(lake, table, older[table]),
-                        hooks=dbt.has_hooks(marts[table]),
-                    )
-                    yield from _built(event, built, home, contracts, marts)
-                    yield _followed(context, lake, table, before[table], full_refresh=full_refresh)
-                elif isinstance(event, dg.AssetCheckEvaluation):
-                    yield from as_outputs(context, [event])
+            flagged = {mart.table for mart in chosen if before[mart.table].anew and dbt.needs_flag(mart)}
+            for turn in in_turns(chosen, () if full_refresh else flagged, marts):
+                anew = full_refresh or turn[0].table in flagged
+                invocation = dbt.run(
+                    [
+                        "build",
+                        "--indirect-selection",
+                        "buildable",  # a test of a mart reads its sources too, which are never selected
+                        "--select",
+                        " ".join(map(dbt.name, turn)),
+                        *(["--full-refresh"] if anew else _made_anew(turn, before)),
+                    ]
+                )
+                for event in invocation.stream().fetch_column_metadata():
+                    if isinstance(event, dg.AssetMaterialization):
+                        table = table_of(event.asset_key)
+                        built = Built(
+                            sql=_compiled(invocation, marts[table]),
+                            anew=is_made_anew(lake, table, older[table]),
+                            hooks=dbt.has_hooks(marts[table]),
+                        )
+                        yield from _built(event, built, home, contracts, marts)
+                        yield _followed(context, lake, table, before[table])
+                    elif isinstance(event, dg.AssetCheckEvaluation):
+                        yield from as_outputs(context, [event])
 
 
 def judge(
@@ -116,7 +119,7 @@ def judge(
     with resource.open() as lake:
         followed = [marts[table] for table in alone.pop(CORRECTED, ())]
         for table, standing in standings(lake, followed, marts, contracts).items():
-            yield as_result(corrected(table, standing.stale))
+            yield as_result(corrected(table, standing.left))
         if alone:
             with _dbt(context, resource, lake) as dbt:
                 tests = [f"{name},{dbt.name(marts[t])}" for name, tables in alone.items() for t in tables]
@@ -133,8 +136,14 @@ class _Dbt:
     manifest: Mapping[str, Any]
 
     def name(self, mart: Mart) -> str:
-        """What `--select` takes for this one alone: its own name may be that of a folder too."""
-        return ".".join(self.manifest["nodes"][mart.unique_id]["fqn"])
+        """What `--select` takes for this one alone: its own name may be that of a folder too, as may its whole name."""
+        node = self.manifest["nodes"][mart.unique_id]
+        return f"fqn:{'.'.join(node['fqn'])},file:{Path(node['original_file_path']).name}"
+
+    def needs_flag(self, mart: Mart) -> bool:
+        """Whether dbt makes it anew for `--full-refresh` alone: it chooses the batches before it asks any macro."""
+        config = self.manifest["nodes"][mart.unique_id]["config"]
+        return bool(config.get("incremental_strategy") == "microbatch")
 
     def has_hooks(self, mart: Mart) -> bool:
         """Whether dbt runs other statements before or after the model, which may write whatever they like into it."""
@@ -180,24 +189,22 @@ def _buildable(
 
 
 def _made_anew(chosen: Sequence[Mart], before: Mapping[str, MartStanding]) -> list[str]:
-    names = [each.model for each in chosen if before[each.table].stale and before[each.table].anew]
+    names = [each.model for each in chosen if before[each.table].anew]
     return ["--vars", json.dumps({"made_anew": names})] if names else []
 
 
 def _followed(
-    context: dg.AssetExecutionContext, lake: Lake, table: str, before: MartStanding, *, full_refresh: bool
+    context: dg.AssetExecutionContext, lake: Lake, table: str, standing: MartStanding
 ) -> dg.AssetCheckResult:
-    """What the mart is made of now is noted on it, unless it could not follow what was undone.
+    """What the mart is made of now is noted on it.
 
     It is built all the same where that fails, and so are those after it.
     """
-    left = {} if full_refresh else before.left
-    if not left:
-        try:
-            note(lake, table, before.heads)
-        except TidemarkError as error:
-            context.log.warning("%s: what it is made of could not be noted on it: %s", table, error)
-    return as_result(corrected(table, left))
+    try:
+        note(lake, table, standing.heads)
+    except TidemarkError as error:
+        context.log.warning("%s: what it is made of could not be noted on it: %s", table, error)
+    return as_result(corrected(table, standing.left))
 
 
 def _compiled(invocation: DbtCliInvocation, mart: Mart) -> str:

@@ -21,6 +21,13 @@ from tidemark.domain.lineage.marts import Mart
 RETRY = "*/10 * * * *"
 """When a build that was asked for and came to nothing is asked for again."""
 
+_FOLLOWS = "No table beneath was rolled back, replayed or corrected since the mart was made of it. "
+_ANEW = (
+    "A build makes such a mart anew by itself, unless `retention` has deleted rows that its figures count, or a mart "
+    "beneath has yet to follow."
+)
+_KEEPS = "dbt never makes this one anew: it may have rows of what was taken back until somebody sees to them."
+
 
 class Build(Launchpad):
     """How the marts are built."""
@@ -126,6 +133,5 @@ def _checks(mart: Mart) -> Iterator[dg.AssetCheckSpec]:
     yield dg.AssetCheckSpec(
         CORRECTED,
         asset=key,
-        description="No table beneath was rolled back, replayed or corrected since the mart was made of it. A build "
-        "makes such a mart anew by itself, unless `retention` has deleted rows that its figures count.",
+        description=_FOLLOWS + (_KEEPS if mart.keeps else _ANEW),
     )

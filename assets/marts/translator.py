@@ -137,6 +137,7 @@ def _mart(manifest: Mapping[str, Any], spec: dg.AssetSpec, checks: Sequence[dg.A
         owners=tuple(spec.owners),
         code_version=spec.code_version,
         upstream=tuple(sorted(table_of(each.asset_key) for each in spec.deps)),
+        keeps=node["resource_type"] == "snapshot" or node["config"].get("full_refresh") is False,
         columns=tuple(
             MartColumn(name=each["name"], description=each["description"])
             for each in node["columns"].values()

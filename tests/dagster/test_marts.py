@@ -11,10 +11,10 @@ from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
+import assets.marts.places
 import tidemark.cli.marts
 from assets.marts.build import _built, _followed
 from assets.marts.origins import Built
-import assets.marts.places
 from assets.marts.places import place_of
 from assets.marts.translator import MartTranslator
 from assets.names import ALLOWED, CORRECTED, table_key
@@ -22,8 +22,8 @@ from orchestration.definitions import build_defs
 from tidemark.cli.marts import main, parse, text_of
 from tidemark.domain.columns.types import STRING, Field, Struct
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.lineage.marts import Mart, Project
 from tidemark.domain.errors import NO_TABLE, Outage
+from tidemark.domain.lineage.marts import Mart, Project
 from tidemark.engine.alive import alive
 from tidemark.engine.config import discovery
 from tidemark.engine.config.configuration import Places
@@ -515,7 +515,7 @@ def test_a_mart_that_is_built_has_its_check_also_where_its_note_meets_a_conflict
     )
     standing = MartStanding(heads={"shop.orders": "u/1"})
     with dg.build_asset_context() as context:
-        found = _followed(context, lake, "marts.customers", standing, full_refresh=False)
+        found = _followed(context, lake, "marts.customers", standing)
     assert (found.check_name, found.passed) == (CORRECTED, True)
     assert "marts.customers: what it is made of could not be noted on it" in capfd.readouterr().err
 

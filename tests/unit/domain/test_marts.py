@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.domain.config.contract import Contract, Upsert
-from tidemark.domain.lineage.marts import Mart, Project, downstream
+from tidemark.domain.lineage.marts import Mart, Project, downstream, in_turns
 from tidemark.engine.marts import digest_of, project_folder, read_project
 
 PROJECT = read_project()
@@ -89,3 +89,17 @@ def test_a_mart_may_stand_on_an_upsert_table_and_is_affected_by_its_contract():
     assert project.marts_for([upserted]) == [further, mart]
     assert downstream(upserted, [mart, further]) == ["marts.further", "marts.now"]
     assert downstream(plain, [mart, further]) == []
+
+
+def test_marts_that_are_built_alone_have_their_turn_between_those_beneath_and_those_above():
+    """Given marts of which some cannot be built with the others, then each comes after those beneath it, through one that is not built too."""
+    upstream = {"a": ("shop.orders",), "b": ("a",), "v": ("b",), "c": ("v", "a"), "d": ("c",), "e": ()}
+    marts = {name: Mart(table=name, model=name, unique_id=name, upstream=up) for name, up in upstream.items()}
+    chosen = [marts[name] for name in "dcbae"]
+
+    def turns(alone):
+        return [sorted(each.table for each in turn) for turn in in_turns(chosen, alone, marts)]
+
+    assert turns({"b", "d"}) == [["a", "e"], ["b"], ["c"], ["d"]]
+    assert turns({"a"}) == [["e"], ["a"], ["b", "c", "d"]]
+    assert turns(set()) == [["a", "b", "c", "d", "e"]]

@@ -60,7 +60,7 @@ def test_a_chain_that_expiry_has_cut_above_what_a_mart_was_made_of_is_no_rollbac
     lake.catalog.create_table("marts.customers", rows.schema, properties=noted)
 
     def stale():
-        return standings(lake, [MART], {MART.table: MART}, lake.configuration.contracts)[MART.table].stale
+        return standings(lake, [MART], {MART.table: MART}, lake.configuration.contracts)[MART.table].left
 
     assert stale() == {}
     with orders.manage_snapshots() as manage:
@@ -70,3 +70,67 @@ def test_a_chain_that_expiry_has_cut_above_what_a_mart_was_made_of_is_no_rollbac
     with orders.manage_snapshots() as manage:
         manage.set_current_snapshot(before.snapshot_id)
     assert stale() == {"shop.orders": "was rolled back"}
+
+
+def test_a_mart_on_one_that_has_not_followed_has_not_either_until_both_are_made_anew(lake):
+    """Given marts on marts, a view between them, when the table beneath was taken back and the upper one is built alone, then it is called stale and notes what the lower one was made of; after that one it is made anew."""
+    orders = lake.catalog.load_table("shop.orders")
+    uuid, (good,) = orders.metadata.table_uuid, orders.metadata.snapshots
+    rows = pa.table({"id": pa.array([3], pa.int64())})
+    orders.append(rows)
+    bad = orders.current_snapshot().snapshot_id
+    heads = {
+        name: {"shop.orders": f"{uuid}/{each}"} for name, each in (("bad", bad), ("good", good.snapshot_id))
+    }
+    lake.catalog.create_namespace("marts")
+    for name in ("low", "high"):
+        noted = {MADE_OF: json.dumps(heads["bad"])}
+        lake.catalog.create_table(f"marts.{name}", rows.schema, properties=noted)
+    with orders.manage_snapshots() as manage:
+        manage.set_current_snapshot(good.snapshot_id)
+    upstream = {"low": "shop.orders", "view": "marts.low", "high": "marts.view", "new": "marts.high"}
+    marts = {
+        f"marts.{name}": Mart(table=f"marts.{name}", model=name, unique_id=name, upstream=(up,))
+        for name, up in upstream.items()
+    }
+
+    def built(*names, **how):
+        chosen = [marts[f"marts.{name}"] for name in names]
+        found = standings(lake, chosen, marts, lake.configuration.contracts, built=True, **how)
+        return [(each.anew, dict(each.left), each.heads) for each in found.values()]
+
+    why = "was rolled back, which marts.low has not followed, which marts.view has not followed"
+    for how in {}, {"full_refresh": True}:
+        assert built("high", **how) == [(False, {"shop.orders": why}, heads["bad"])]
+    [(_, left, noted)] = built("new")
+    assert (noted, left) == (heads["bad"], {"shop.orders": f"{why}, which marts.high has not followed"})
+    anew = (True, {}, heads["good"])
+    assert built("low", "high", "new") == [anew, anew, (False, {}, heads["good"])]
+    lake.catalog.drop_table("marts.low")
+    lake.catalog.create_table("marts.low", rows.schema, properties={MADE_OF: json.dumps(heads["good"])})
+    assert built("high") == [anew]
+
+
+def test_a_mart_that_dbt_never_makes_anew_is_stale_until_somebody_takes_it_as_it_is(lake):
+    """Given a mart with `full_refresh: false`, when what it was made of was taken back, then each build leaves it stale but the one that somebody asks for with full_refresh."""
+    orders = lake.catalog.load_table("shop.orders")
+    (good,) = orders.metadata.snapshots
+    rows = pa.table({"id": pa.array([3], pa.int64())})
+    orders.append(rows)
+    noted = {"shop.orders": f"{orders.metadata.table_uuid}/{orders.current_snapshot().snapshot_id}"}
+    lake.catalog.create_namespace("marts")
+    lake.catalog.create_table("marts.customers", rows.schema, properties={MADE_OF: json.dumps(noted)})
+    with orders.manage_snapshots() as manage:
+        manage.set_current_snapshot(good.snapshot_id)
+    keeps = MART.model_copy(update={"keeps": True})
+
+    def built(**how):
+        found = standings(lake, [keeps], {MART.table: keeps}, lake.configuration.contracts, built=True, **how)
+        return found[MART.table]
+
+    assert (built().anew, built().left, built().heads) == (False, {"shop.orders": "was rolled back"}, noted)
+    taken = built(full_refresh=True)
+    assert (taken.left, taken.heads) == (
+        {},
+        {"shop.orders": f"{orders.metadata.table_uuid}/{good.snapshot_id}"},
+    )

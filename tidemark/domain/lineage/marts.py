@@ -4,7 +4,7 @@ The file is made from dbt's manifest (`python -m tidemark.cli.marts`) and commit
 needs neither dbt nor a parse.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -37,7 +37,10 @@ class MartCheck(_Part):
 
 
 class Mart(_Part):
-    """One dbt model. Tables are `namespace.name`; `upstream` are sources and other marts."""
+    """One dbt model. Tables are `namespace.name`; `upstream` are sources and other marts.
+
+    `keeps`: dbt never makes it anew (a snapshot, `full_refresh: false`).
+    """
 
     table: str
     model: str
@@ -46,6 +49,7 @@ class Mart(_Part):
     owners: tuple[str, ...] = ()
     code_version: str | None = None
     upstream: tuple[str, ...]
+    keeps: bool = False
     columns: tuple[MartColumn, ...] = ()
     checks: tuple[MartCheck, ...] = ()
 
@@ -89,3 +93,28 @@ def downstream(contract: Contract, marts: Sequence[Mart]) -> list[str]:
     for _ in marts:
         reached |= {mart.table for mart in marts if reached & set(mart.upstream)}
     return sorted(reached - own)
+
+
+def beneath(mart: Mart, marts: Mapping[str, Mart]) -> frozenset[str]:
+    """All tables that a mart is made of, at any distance: marts too."""
+    found = frozenset(mart.upstream)
+    return found.union(*(beneath(marts[table], marts) for table in mart.upstream if table in marts))
+
+
+def in_turns(chosen: Collection[Mart], apart: Collection[str], marts: Mapping[str, Mart]) -> list[list[Mart]]:
+    """The chosen marts, each after those beneath it, so that no turn has both marts that are `apart` and others."""
+    left = {mart.table: mart for mart in chosen}
+    turns: list[list[Mart]] = []
+    theirs = False
+    while left:
+        turn: list[Mart] = []
+        while ready := [
+            mart
+            for mart in left.values()
+            if (mart.table in apart) == theirs and not beneath(mart, marts) & left.keys()
+        ]:
+            turn += ready
+            left = {table: mart for table, mart in left.items() if mart not in ready}
+        turns += [turn] if turn else []
+        theirs = not theirs
+    return turns

@@ -1,7 +1,7 @@
 """What a mart was made of, noted on the mart itself, and which of its tables were corrected since. Asks the catalog."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
 from tidemark.domain.lineage.corrections import Step, correction
-from tidemark.domain.lineage.marts import Mart
+from tidemark.domain.lineage.marts import Mart, beneath
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors, is_undone
@@ -27,42 +27,45 @@ MADE_OF = "tidemark.made-of"
 
 @dataclass(frozen=True, slots=True)
 class MartStanding:
-    """A mart before its build.
+    """A mart, and what its build does to it.
 
-    `heads`: what it will be made of; `stale`: table -> why; `anew`: it can be helped; `absent`: tables that are
-    not there.
+    `left`: table -> why the mart is stale, after its build where it is about to be built; `anew`: the build makes it
+    anew; `heads`: what it is made of then; `absent`: tables that are not there.
     """
 
+    left: Mapping[str, str] = field(default_factory=dict)
+    anew: bool = False
     heads: Mapping[str, str] = field(default_factory=dict)
-    stale: Mapping[str, str] = field(default_factory=dict)
-    anew: bool = True
     absent: tuple[str, ...] = ()
-
-    @property
-    def left(self) -> Mapping[str, str]:
-        """What stays stale, for making it anew would lose figures of rows that retention has deleted."""
-        return {} if self.anew else self.stale
 
 
 def standings(
-    lake: Lake, chosen: Sequence[Mart], marts: Mapping[str, Mart], contracts: Sequence[Contract]
+    lake: Lake,
+    chosen: Sequence[Mart],
+    marts: Mapping[str, Mart],
+    contracts: Sequence[Contract],
+    *,
+    built: bool = False,
+    full_refresh: bool = False,
 ) -> dict[str, MartStanding]:
-    """How the chosen marts stand, by table; tables of other systems are left out. Raises Outage, Stopped."""
+    """How the chosen marts stand, by table; tables of other systems are left out.
+
+    `built`: they are about to be, each after those beneath it; `full_refresh`: because somebody wants them anew, or
+    a mart that dbt never makes anew left as it is.
+
+    Raises:
+        Outage, Stopped.
+    """
     merged = upsert_tables(contracts)
-    known = {each.table for each in contracts} | merged.keys()
-    found = dict[str, MartStanding]()
-    for mart in chosen:
-        with named(mart.table):
-            found[mart.table] = _standing(lake, mart.table, sources_of(mart, marts) & known, merged)
-    return found
-
-
-def sources_of(mart: Mart, marts: Mapping[str, Mart]) -> frozenset[str]:
-    """The tables that a mart is made of, through other marts too."""
-    found: set[str] = set()
-    for table in mart.upstream:
-        found |= sources_of(marts[table], marts) if table in marts else {table}
-    return frozenset(found)
+    look = _Look(
+        lake,
+        marts,
+        frozenset({each.table for each in contracts} | merged.keys()),
+        frozenset(merged),
+        frozenset(mart.table for mart in chosen) if built else frozenset(),
+        full_refresh=full_refresh,
+    )
+    return {mart.table: look.at(mart) for mart in chosen}
 
 
 def note(lake: Lake, mart: str, heads: Mapping[str, str]) -> None:
@@ -77,27 +80,66 @@ def note(lake: Lake, mart: str, heads: Mapping[str, str]) -> None:
             set_properties(lake, mart, {MADE_OF: json.dumps(dict(heads), sort_keys=True)})
 
 
-def _standing(lake: Lake, mart: str, tables: Collection[str], merged: Collection[str]) -> MartStanding:
-    made = load(lake.catalog, mart)
-    before = _noted(made.properties) if made else {}
-    heads: dict[str, str] = {}
-    stale: dict[str, str] = {}
-    absent: list[str] = []
-    whole = True
-    for table in sorted(tables):
-        loaded = load(lake.catalog, table)
-        if loaded is None:
-            absent.append(table)
-            continue
-        metadata = loaded.metadata
-        if metadata.current_snapshot_id is None:
-            continue
-        heads[table] = f"{metadata.table_uuid}/{metadata.current_snapshot_id}"
-        whole &= EXPIRED_BEFORE not in metadata.properties
-        why = _corrected(metadata, before.get(table), merged=table in merged) if made else None
-        if why is not None:
-            stale[table] = why
-    return MartStanding(heads, stale, anew=whole, absent=tuple(absent))
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One look at some marts, and at those beneath them."""
+
+    lake: Lake
+    marts: Mapping[str, Mart]
+    known: frozenset[str]
+    merged: frozenset[str]
+    built: frozenset[str]
+    full_refresh: bool
+    seen: dict[str, MartStanding] = field(default_factory=dict)
+
+    def at(self, mart: Mart) -> MartStanding:
+        """What a mart beneath has not followed, this one has not either, whatever the tables say.
+
+        It notes what that one was made of, so that it is made anew after it. A view has no note: it is looked through.
+        """
+        if mart.table not in self.seen:
+            below = {table: self.at(self.marts[table]) for table in mart.upstream if table in self.marts}
+            with named(mart.table):
+                self.seen[mart.table] = self._on(mart, below)
+        return self.seen[mart.table]
+
+    def _on(self, mart: Mart, below: Mapping[str, MartStanding]) -> MartStanding:
+        made = load(self.lake.catalog, mart.table)
+        before = _noted(made.properties) if made else {}
+        through = {
+            table: (f"{why}, which {lower} has not followed", standing.heads.get(table))
+            for lower, standing in below.items()
+            for table, why in standing.left.items()
+        }
+        own: dict[str, str] = {}
+        heads: dict[str, str | None] = {}
+        absent: list[str] = []
+        trimmed = False
+        for table in sorted(beneath(mart, self.marts) & self.known):
+            loaded = load(self.lake.catalog, table)
+            if loaded is None:
+                absent.append(table)
+                continue
+            metadata = loaded.metadata
+            if metadata.current_snapshot_id is None:
+                continue
+            heads[table] = f"{metadata.table_uuid}/{metadata.current_snapshot_id}"
+            trimmed |= EXPIRED_BEFORE in metadata.properties
+            if made and (why := _corrected(metadata, before.get(table), merged=table in self.merged)):
+                own[table] = why
+        built = mart.table in self.built
+        helped = built and (self.full_refresh or not (trimmed or mart.keeps))
+        left = {**({} if helped else own), **{table: why for table, (why, _) in through.items()}}
+        if made and not built:
+            heads = {**before}
+        else:
+            heads |= {table: before.get(table) if table in own else through[table][1] for table in left}
+        return MartStanding(
+            left,
+            anew=helped and bool(own.keys() - through.keys()),
+            heads={table: head for table, head in heads.items() if head is not None},
+            absent=tuple(absent),
+        )
 
 
 def _corrected(metadata: TableMetadata, before: str | None, *, merged: bool) -> str | None:
