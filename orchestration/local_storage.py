@@ -6,9 +6,13 @@ what a daemon or a sensor costs that has nothing to do. What is stored, and wher
 
 Nor does a commit wait for the disk here. A process that dies loses nothing by that; a machine that loses its power may
 lose the last events. What a table holds, and who did what to it, is not kept here but in the tables.
+
+Two more things follow from connections that stay open: what is new stands in the write-ahead log for long, so whoever
+watches a run watches that too; and processes that start at once on an empty folder make its tables one by one.
 """
 
-from collections.abc import Iterator
+import fcntl
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -16,9 +20,11 @@ from threading import Lock
 from typing import Any, ClassVar, Self
 from weakref import WeakSet
 
+from dagster import EventLogEntry
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
     INDEX_SHARD_NAME,
     SqliteEventLogStorage,
+    SqliteEventLogStorageWatchdog,
 )
 from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
 from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
@@ -31,6 +37,8 @@ from dagster._core.storage.sqlite_storage import (
 )
 from dagster._serdes import ConfigurableClassData
 from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
+from watchdog.events import FileSystemEvent
+from watchdog.observers import Observer
 
 FILES = 16
 """Databases that are kept open: three for all runs, and one for each run that is written or looked at."""
@@ -64,7 +72,8 @@ class _OneFile:
         """Dagster is asked once in a process, and again when someone has deleted the file."""
         url = create_db_conn_string(base_dir, cls.name)
         if url not in _READY or not Path(base_dir, f"{cls.name}.db").exists():
-            super().from_local(base_dir, inst_data)  # type: ignore[misc]
+            with _alone(base_dir):
+                super().from_local(base_dir, inst_data)  # type: ignore[misc]
             _READY.add(url)
         return cls(url, inst_data)  # type: ignore[call-arg]
 
@@ -89,10 +98,21 @@ class _Events(SqliteEventLogStorage):
             url = self.conn_string_for_shard(shard)
             engine = _engine(url)
             if url not in _READY:
-                self._initdb(engine)
+                with _alone(self._base_dir):
+                    self._initdb(engine)
                 _READY.add(url)
             with engine.begin() as connection:
                 yield connection
+
+    def watch(self, run_id: str, cursor: str | None, callback: Callable[[EventLogEntry, str], None]) -> None:
+        """Call back with each new event of a run: what the page of a run in the UI shows while one looks at it."""
+        observer: Any = self._obs
+        if observer is None:
+            self._obs = observer = Observer()  # type: ignore[assignment]
+            observer.start()
+        watched = _Watched(self, run_id, cursor, callback)
+        where = observer.schedule(watched, self._base_dir, recursive=True)
+        self._watchers[run_id][callback] = (watched, where)
 
     def has_table(self, table_name: str) -> bool:
         """Asked at every check that is stored."""
@@ -112,6 +132,32 @@ class _Events(SqliteEventLogStorage):
             engines = list(_ENGINES)
         for engine in engines:
             engine.dispose()
+
+
+class _Watched(SqliteEventLogStorageWatchdog):
+    """Dagster's, which looks when the file is written, here also when its write-ahead log is."""
+
+    def __init__(
+        self,
+        storage: _Events,
+        run_id: str,
+        cursor: str | None,
+        callback: Callable[[EventLogEntry, str], None],
+    ) -> None:
+        super().__init__(storage, run_id, callback, cursor)
+        self._patterns = [self._log_path, f"{self._log_path}-wal"]
+
+    def on_modified(self, event: FileSystemEvent) -> None:  # noqa: ARG002 - it is one of the two
+        self._process_log()
+
+
+@contextmanager
+def _alone(folder: str) -> Iterator[None]:
+    """One process at a time makes or compares tables in a folder: Dagster looks first, then makes what is missing."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with Path(folder, "tables.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 _READY: set[str] = set()

@@ -14,7 +14,7 @@ from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NA
 from pydantic import ConfigDict, TypeAdapter
 
 from assets.names import LANE_TAG, VERB_TAG, is_ours, table_key, table_of
-from assets.runs.last_runs import LOOK_BACK, errors_of, why_run, why_step
+from assets.runs.last_runs import INTERRUPTED, LOOK_BACK, errors_of, why_run, why_step
 from jobs.operations import OF_VERB
 from sensors.cursor import Moment
 from tidemark.domain.alerts import Alert, message, stopped
@@ -116,6 +116,10 @@ def _failures(instance: dg.DagsterInstance, run: DagsterRun) -> Iterator[tuple[s
     """By table, or `OF_VERB` for none, and step: one per table that a step names, or for the step, or for the run."""
     records = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
     for event in filter(None, (each.event_log_entry.dagster_event for each in records)):
+        if INTERRUPTED in why_step(
+            event
+        ):  # Dagster was stopped: no fault of anything, and the next run goes on
+            continue
         step = str(event.step_key)
         job = step if run.job_name == IMPLICIT_ASSET_JOB_NAME else run.job_name
         for table, error in (errors_of(event) or {OF_VERB: {"message": why_step(event)}}).items():
@@ -141,7 +145,11 @@ def _got_on(instance: dg.DagsterInstance, run: DagsterRun, table: str, since: fl
     chosen = run.asset_selection or whole
     if table_key(table) in chosen:
         newest = instance.get_latest_materialization_event(table_key(table))
-        return newest is not None and newest.timestamp > since
+        made = newest.asset_materialization if newest and newest.timestamp > since else None
+        rows = made.metadata.get("dagster/row_count") if made else None
+        return made is not None and (
+            rows is None or rows.value != 0
+        )  # a table is made before its first batch
     wanted = RunsFilter(
         job_name=run.job_name,
         statuses=[DagsterRunStatus.SUCCESS],

@@ -156,7 +156,7 @@ def _dbt(context: dg.AssetExecutionContext, resource: LakeResource, lake: Lake) 
     home, platform = resource.places.home, resource.configuration.platform
     with (
         default_session(lake.spark()),
-        place_of(context.run_id, home, platform.spark.address, context.log.warning) as place,
+        place_of(context.run_id, home, platform, context.log.warning) as place,
         _environment(platform, place.remote),
     ):
         dbt = DbtCliResource(project_dir=str(project_folder()), dbt_executable=_executable())

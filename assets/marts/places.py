@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
+from tidemark.domain.config.platform import Platform
 from tidemark.domain.errors import TidemarkError
-from tidemark.engine.access.spark import end_session, of_session
+from tidemark.engine.access.spark import begin_session, end_session, of_session
 from tidemark.engine.alive import is_held
 
 FOLDER = "dbt"
@@ -29,12 +30,13 @@ class Place:
 
 
 @contextmanager
-def place_of(run_id: str, home: Path, address: str, log: Callable[[str], None]) -> Iterator[Place]:
+def place_of(run_id: str, home: Path, platform: Platform, log: Callable[[str], None]) -> Iterator[Place]:
     """The place of a run, which is the only one at work: those of runs that died are cleared first.
 
     Raises:
         Outage: `spark_down`: it is not known whether one of them is at work.
     """
+    address = platform.spark.address
     for folder in (home / FOLDER).glob("*-*"):  # that of a manifest is named by digits alone
         died = folder.name == run_id or not is_held(home, folder.name)
         if died and _end(folder, address):
@@ -43,6 +45,7 @@ def place_of(run_id: str, home: Path, address: str, log: Callable[[str], None]) 
     target.mkdir(parents=True, exist_ok=True)
     (target / _SESSION).write_text(session_id, encoding="utf-8")
     try:
+        begin_session(address, session_id, platform)
         yield Place(target, of_session(address, session_id))
     finally:
         with suppress(TidemarkError):  # its folder tells the next build

@@ -20,6 +20,8 @@ LOOK_BACK = 100
 OTHERS = 1000
 """Results of others that are passed at most on the way to one of ours: people report few, a team's own asset many."""
 _DONE = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE]
+INTERRUPTED = "DagsterExecutionInterruptedError"
+"""What a step fails of that was asked to end."""
 DIED = (
     "The process of this run died before its work was done: it was killed, ran out of memory, or the machine stopped. "
     "Not lost: what it had published stays; what it had not is done again, for a table itself says how far it is. "
@@ -113,7 +115,7 @@ def why_run(instance: dg.DagsterInstance, run_id: str) -> str:
 def _ended_by_others(instance: dg.DagsterInstance, run_id: str) -> bool:
     """Whether the run was asked to end, as when Dagster itself is stopped, or was killed: no fault of its tables."""
     says, error = _failure(instance, run_id)
-    return says == DIED or "DagsterExecutionInterruptedError" in error
+    return says == DIED or INTERRUPTED in error
 
 
 def _failure(instance: dg.DagsterInstance, run_id: str) -> tuple[str, str]:

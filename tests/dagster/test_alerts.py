@@ -149,6 +149,8 @@ def test_a_table_that_is_tried_again_and_stops_again_is_told_once_a_day(
     assert told(state="store_down", message="SlowDown") == ["store_down"]
     assert told(state="store_down", message="no route to host") == []
     assert told(state="permission_denied", message="not allowed, 4 times") == ["permission_denied"]
+    instance.report_runless_asset_event(dg.AssetMaterialization(clicks, metadata={"dagster/row_count": 0}))
+    assert told(state="permission_denied", message="not allowed, 5 times") == [], "made, and still empty"
     instance.report_runless_asset_event(dg.AssetMaterialization(clicks))
     assert told(state="permission_denied", message="not allowed, 5 times") == ["permission_denied"]
     for place, hours in ((1, 25), (2, 2)):
@@ -235,6 +237,15 @@ def test_maintenance_that_fails_is_told_apart_from_ingest(ended, instance):
     assert ended(*ingest, stops) == ["web.clicks"]
     assert ended(*compaction) == ended(*ingest, stops) == []
     assert ended(*compaction, stops) == ["web.clicks"]
+
+
+def test_a_run_that_was_asked_to_end_is_no_alert_and_one_that_was_killed_is(ended):
+    """Given runs that end because Dagster is stopped, then nobody is alerted; of one whose process died somebody is."""
+    interrupted = type(
+        "DagsterExecutionInterruptedError", (Exception,), {}
+    )  # Dagster's own ends this process's step too
+    assert ended("compaction", [], interrupted("asked to end")) == []
+    assert ended("compaction", [], DIED) == ["compaction"]
 
 
 def test_a_failure_of_no_table_is_told_once_with_its_cause(where, webhook, instance, monkeypatch):

@@ -2,9 +2,13 @@
 
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from uuid import uuid4
 
 import dagster as dg
 import pytest
@@ -81,6 +85,38 @@ def test_our_storage_keeps_what_dagster_keeps_where_dagster_keeps_it(home):
             second,
             first,
         ]
+
+
+USED = "import dagster as dg; i = dg.DagsterInstance.get(); i.get_runs(); i.all_instigator_state(); i.all_asset_keys()"
+
+
+@pytest.mark.parametrize("_again", range(3))
+def test_processes_that_start_at_once_on_a_new_home_make_its_tables_once(home, _again):
+    """Given a new home, when three processes begin to use it at the same time, then each can, and so can whoever comes next."""
+    users = [subprocess.Popen([sys.executable, "-c", USED]) for _ in range(3)]
+    assert [each.wait(60) for each in users] == [0, 0, 0]
+    files = [*home.glob("history/**/*.db"), *home.glob("schedules/*.db")]
+    assert {file.name for file in files} == {"runs.db", "index.db", "schedules.db"}
+    for file in files:
+        with closing(sqlite3.connect(file)) as database:
+            assert len(database.execute("SELECT version_num FROM alembic_version").fetchall()) == 1
+
+
+def test_whoever_watches_a_run_sees_each_event_when_it_is_written(home):
+    """Given a page of the UI that shows a run, when another process writes its events, then it is told of all, to the end."""
+    run_id, told, ended = str(uuid4()), [], threading.Event()
+
+    def tell(entry, _cursor):
+        told.append(entry)
+        if entry.is_dagster_event and entry.dagster_event.event_type == dg.DagsterEventType.RUN_SUCCESS:
+            ended.set()
+
+    with dg.DagsterInstance.get() as watching, dg.DagsterInstance.from_config(str(home)) as writing:
+        watching.event_log_storage.watch(run_id, None, tell)
+        job = dg.Definitions(assets=[orders]).resolve_implicit_global_asset_job_def()
+        assert job.execute_in_process(instance=writing, run_id=run_id).success
+        assert ended.wait(20), "the page stands still"
+        assert len(told) == len(watching.all_logs(run_id))
 
 
 def test_threads_ask_and_write_at_once(home):

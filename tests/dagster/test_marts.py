@@ -529,15 +529,20 @@ def test_of_what_runs_have_for_dbt_only_that_of_the_dead_is_ended(tmp_path, monk
         if gone:
             raise Outage("spark_down", NO_TABLE, "gone")
 
+    begun = []
     monkeypatch.setattr(assets.marts.places, "end_session", end)
+    monkeypatch.setattr(assets.marts.places, "begin_session", lambda *where: begun.append(where))
     address = "sc://spark:1/;token=t"
+    platform, later = (
+        SimpleNamespace(spark=SimpleNamespace(address=each)) for each in (address, "sc://spark:1")
+    )
     left = {name: tmp_path / "dbt" / name for name in ("run-dead", "run-unbegun", "run-alive", "0f1e")}
     for name, folder in left.items():
         folder.mkdir(parents=True)
         if name != "run-unbegun":
             (folder / "session").write_text(f"session of {name}")
     with alive(tmp_path, "run-alive"):
-        with place_of("run-own", tmp_path, address, ended.append) as own:
+        with place_of("run-own", tmp_path, platform, ended.append) as own:
             assert ended == [
                 (address, "session of run-dead"),
                 "ended what dbt was doing for run run-dead, which died",
@@ -547,8 +552,9 @@ def test_of_what_runs_have_for_dbt_only_that_of_the_dead_is_ended(tmp_path, monk
             gone.append("spark")
         session_id = (own.target / "session").read_text()
         assert ended[2:] == [(address, session_id)]
+        assert begun == [(address, session_id, platform)]
         gone.clear()
-        with place_of("run-next", tmp_path, "sc://spark:1", ended.append) as following:
+        with place_of("run-next", tmp_path, later, ended.append) as following:
             assert ("sc://spark:1", session_id) in ended
             assert following.remote.startswith("sc://spark:1/;session_id=")
             assert not own.target.exists()

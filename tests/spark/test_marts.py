@@ -383,7 +383,7 @@ with dg.DagsterInstance.ephemeral() as instance:
 
 
 @pytest.fixture
-def project(sample, monkeypatch, tmp_path):
+def bare_project(sample, monkeypatch, tmp_path):
     """A dbt project of these models on the sample tables, in place of the sample's own: path -> what is in the file."""
     made = []
 
@@ -445,7 +445,7 @@ def growing(source, one):
     return GROWING.replace("BENEATH", source).replace("ONE", one)
 
 
-def test_no_mart_is_called_right_that_is_made_of_one_which_has_not_followed(sample, instance, project):
+def test_no_mart_is_called_right_that_is_made_of_one_which_has_not_followed(sample, instance, bare_project):
     """Given marts on marts, in batches of months, and snapshots, when the table is taken back and the upper one is built before the lower one, then each is right once its check says so; what dbt never makes anew says that it may not be; none is built unasked, though its folder has the name of another."""
     ago = (datetime.now(UTC) - NOON).days - 70
     begin = (NOON + timedelta(days=ago - 31)).strftime("%Y-%m-01")
@@ -453,7 +453,7 @@ def test_no_mart_is_called_right_that_is_made_of_one_which_has_not_followed(samp
     for table in (table for source in sources["sources"] for table in source["tables"]):
         if table["name"] == "orders":
             table.setdefault("config", {})["event_time"] = "ordered_at"
-    project(
+    bare_project(
         {
             "models/sources.yml": yaml.safe_dump(sources),
             "models/marts/low.sql": growing("source('shop', 'orders')", "1"),
@@ -496,10 +496,10 @@ def test_no_mart_is_called_right_that_is_made_of_one_which_has_not_followed(samp
 
 @pytest.mark.parametrize("dies", ["run", pytest.param("run and dbt", marks=pytest.mark.long)])
 def test_what_dbt_does_for_a_run_that_was_killed_is_over_before_the_next_build(
-    sample, instance, project, dies
+    sample, instance, bare_project, dies
 ):
     """Given a run that is killed while dbt adds rows that are not there yet, when the mart is built again at once, then each row is there once, also later."""
-    folder = project(
+    folder = bare_project(
         {
             "models/marts/numbers.sql": "{{ config(incremental_strategy='append') }}\n"
             "select order_id, java_method('java.lang.Thread', 'sleep', {{ env_var('SLOW', '0') }}L) as slept\n"

@@ -4,6 +4,7 @@ import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
+from uuid import uuid4
 
 import pytest
 from pyspark.sql.connect.session import SparkSession
@@ -11,7 +12,7 @@ from pyspark.sql.connect.session import SparkSession
 import tidemark.engine.access.spark
 from tidemark.domain.config.platform import Spark
 from tidemark.domain.errors import Stopped
-from tidemark.engine.access.spark import configure, connect, default_session
+from tidemark.engine.access.spark import begin_session, configure, connect, default_session, of_session
 from tidemark.services import spark as server
 from tidemark.services.catalog import LocalCatalog
 from tidemark.services.java import find_java
@@ -36,6 +37,27 @@ def test_a_setting_that_the_server_refuses_is_named_and_a_secret_is_not_shown(st
     told = "".join(traceback.format_exception(caught.value))
     assert (SECRET in told) == (shown == SECRET)
     assert f"{key}: {shown}" in told
+
+
+def test_a_session_that_another_process_is_to_find_has_the_catalog_that_its_server_was_started_without(stack):
+    """Given a catalog that the server does not know, when a session is opened with it for somebody else, then he finds it there, and no other session does."""
+    remote, session_id = stack["spark"]["remote"], str(uuid4())
+    (warehouse,) = {value for key, value in stack["catalog"]["properties"].items() if key == "warehouse"}
+    prefix = "spark.sql.catalog.elsewhere"
+    settings = {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": "hadoop",
+        f"{prefix}.warehouse": warehouse,
+    }
+    catalog = SimpleNamespace(name="elsewhere", spark_conf=lambda: settings)
+    begin_session(remote, session_id, SimpleNamespace(catalog=catalog))
+    other, found = connect(remote), connect(of_session(remote, session_id))
+    with pytest.raises(Exception, match="elsewhere"):
+        other.sql("SHOW NAMESPACES IN elsewhere").collect()
+    found.sql("SHOW NAMESPACES IN elsewhere").collect()
+    assert found.session_id == session_id
+    for each in (other, found):
+        each.stop()
 
 
 def test_a_default_session_is_kept_by_a_server_that_forgets_idle_ones(tmp_path, always_stopped, monkeypatch):

@@ -3,6 +3,7 @@
 Made once by the shell or the command line and passed as an argument; safe to share between threads.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -233,7 +234,14 @@ def renewing_spark(lake: Lake) -> Iterator[None]:
         raise
 
 
+def _is_no_old_metadata(record: logging.LogRecord) -> bool:
+    """PyIceberg deletes old metadata files after each commit, and warns of those that a REST server has deleted."""
+    return not record.getMessage().startswith("Failed to delete metadata file")
+
+
 def _loaded(name: str, properties: Properties) -> Catalog:
+    if properties.get("type") == "rest":
+        logging.getLogger("pyiceberg.catalog").addFilter(_is_no_old_metadata)
     try:
         return load_catalog(name, **properties)
     except (TypeError, ValueError, ImportError, AttributeError) as error:

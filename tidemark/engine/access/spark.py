@@ -16,6 +16,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, UnknownE
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.connect.client.core import ChannelBuilder, SparkConnectClient
 from pyspark.sql.connect.client.retries import DefaultPolicy
+from pyspark.sql.connect.conf import RuntimeConf
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from tidemark.domain.config.platform import Platform
@@ -74,6 +75,21 @@ def of_session(address: str, session_id: str) -> str:
     return f"{server.rstrip('/')}/;{';'.join(filter(None, (parameters, f'session_id={session_id}')))}"
 
 
+def begin_session(address: str, session_id: str, platform: Platform) -> None:
+    """Open a session that another process is to find there, with the catalog if the server was started without it.
+
+    Raises:
+        Outage: `spark_down`.
+    """
+    with named():
+        client = SparkConnectClient(of_session(address, session_id))
+        _impatient(client)
+        try:
+            _bring_catalog(RuntimeConf(client), platform)
+        finally:
+            client.close()
+
+
 def end_session(address: str, session_id: str) -> None:
     """Cancel what is done in a session, whichever process began it; whoever is left can begin nothing there any more.
 
@@ -125,10 +141,7 @@ def configure(spark: SparkSession, platform: Platform) -> None:
     Raises:
         Stopped: `misconfigured`: the server refuses a setting of platform.yaml.
     """
-    catalog = platform.catalog
-    if spark.conf.get(f"spark.sql.catalog.{catalog.name}", None) is None:
-        for key, value in catalog.spark_conf().items():
-            spark.conf.set(key, value)
+    _bring_catalog(spark.conf, platform)
     for key, value in {
         **SESSION_SETTINGS,
         "spark.sql.session.timeZone": "UTC",
@@ -145,6 +158,12 @@ def configure(spark: SparkSession, platform: Platform) -> None:
                 f"platform.yaml, spark.conf: the server refuses {key}: {shown}. What belongs to the server as a whole "
                 f"is set where it starts. {says}",
             ) from None
+
+
+def _bring_catalog(conf: Any, platform: Platform) -> None:
+    if conf.get(f"spark.sql.catalog.{platform.catalog.name}", None) is None:
+        for key, value in platform.catalog.spark_conf().items():
+            conf.set(key, value)
 
 
 def verify(spark: SparkSession, catalog: str) -> None:
