@@ -22,7 +22,7 @@ class Drill(SignedConfig):
 @dg.op
 def drill_platform(context: dg.OpExecutionContext, config: Drill, lake: LakeResource) -> None:
     """Rehearse failures on a scratch topic and table: is each noticed and recovered from, and how soon."""
-    from tidemark.engine.access.outages import named  # noqa: PLC0415 - only a step pays for the engine's imports
+    from tidemark.engine.access.outages import translated  # noqa: PLC0415 - only a step pays for the engine's imports
     from tidemark.engine.drill.drill import drill  # noqa: PLC0415
 
     def say(text: str) -> None:
@@ -31,7 +31,7 @@ def drill_platform(context: dg.OpExecutionContext, config: Drill, lake: LakeReso
 
     signature = signed(context, config)
     try:
-        with lake.open() as opened, named(cluster=config.cluster):
+        with lake.open() as opened, translated(cluster=config.cluster):
             operation = drill(opened, config.scenarios, config.cluster, signature, say).as_json()
     except TidemarkError as error:
         raise shown_failure(error) from error

@@ -146,7 +146,7 @@ def change_table(
         dg.Failure: it was refused, or a service does not answer.
     """
     from assets.runs.last_runs import knowing  # noqa: PLC0415
-    from tidemark.engine.access.outages import named  # noqa: PLC0415
+    from tidemark.engine.access.outages import translated  # noqa: PLC0415
 
     signature = signed(context, config)
     try:
@@ -154,7 +154,7 @@ def change_table(
             lake = knowing(opened, context.instance)
             known = resource.configuration
             contract = known.any_table(config.table) if upserts else known.contract(config.table)
-            with named(config.table, topic=contract.topic, cluster=contract.cluster):
+            with translated(config.table, topic=contract.topic, cluster=contract.cluster):
                 operation = change(lake, contract, signature).as_json()
     except TidemarkError as error:
         raise shown_failure(error) from error

@@ -31,7 +31,7 @@ from tidemark.domain.config.platform import Lane
 from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.errors import Outage, Stopped, TidemarkError
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.look.upserts import lateness
 from tidemark.engine.merge.pair import Pair, as_topic, read_pair
 
@@ -157,7 +157,7 @@ def read_pairs(lake: Lake, tables: Sequence[Contract]) -> Mapping[str, Pair | St
         if len(down) >= OUTAGES_ASKED:
             return None
         try:
-            with named(contract.table):
+            with translated(contract.table):
                 return read_pair(lake, known[contract.table])
         except Stopped as stopped:
             return stopped

@@ -24,7 +24,7 @@ from tidemark.domain.config.units import counted
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.states import FINE
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.config.configuration import places
 from tidemark.engine.look import sightings
 from tidemark.engine.look.backfills import backfilled
@@ -192,7 +192,7 @@ def quarantine(tables: Sequence[str], *, as_json: bool) -> None:
 
 
 def _causes(lake: Lake, contract: Contract) -> list[CauseCount]:
-    with named(contract.table):
+    with translated(contract.table):
         state = lake.state(contract.table, ledger=False)
         if not state.exists and (why := not_new(lake, contract)):
             raise why

@@ -27,7 +27,7 @@ from tidemark.domain.config.platform import Platform
 from tidemark.domain.errors import Outage, Overtaken, Stopped
 from tidemark.engine.access import rest_catalog
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_state import load
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})
@@ -43,23 +43,23 @@ def test_a_catalog_from_a_backup_whose_metadata_file_is_gone_says_what_to_regist
     for _ in range(3):
         table.append(ROW)
     restored = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/backup.db", warehouse=f"file://{tmp_path}")
-    with pytest.raises(Stopped, match="register the newest file") as stopped, named("shop.orders"):
+    with pytest.raises(Stopped, match="register the newest file") as stopped, translated("shop.orders"):
         load(restored, "shop.orders")
     assert stopped.value.state == "table_missing"
     restored.drop_table("shop.orders")
     restored.register_table("shop.orders", table.metadata_location)
-    with named("shop.orders"):
+    with translated("shop.orders"):
         assert load(restored, "shop.orders").scan().to_arrow().num_rows == 3
 
 
 def test_a_session_that_another_table_lost_meanwhile_is_a_reason_to_plan_again():
     """Given frames of the session of before and of now, when they meet, then it is no failure of the table."""
-    with pytest.raises(Overtaken), named("shop.orders"):
+    with pytest.raises(Overtaken), translated("shop.orders"):
         raise SessionNotSameException(errorClass="SESSION_NOT_SAME", messageParameters={})
 
 
 def test_a_snapshot_that_somebody_expired_while_it_was_read_is_a_reason_to_plan_again():
-    with pytest.raises(Overtaken), named("shop.orders"):
+    with pytest.raises(Overtaken), translated("shop.orders"):
         raise RuntimeError("IllegalArgumentException: Cannot find snapshot with ID 17")
 
 
@@ -68,7 +68,7 @@ def test_what_grpc_raises_is_told_without_its_debugging():
     with (
         grpc.insecure_channel("127.0.0.1:1") as channel,
         pytest.raises(Outage) as outage,
-        named("shop.orders"),
+        translated("shop.orders"),
     ):
         channel.unary_unary("/spark.connect.SparkConnectService/Config")(b"")
     assert outage.value.state == "spark_down"
@@ -78,7 +78,7 @@ def test_what_grpc_raises_is_told_without_its_debugging():
 
 def test_a_broker_that_stalls_under_a_read_is_an_outage():
     says = "java.util.concurrent.TimeoutException: Cannot fetch record for offset 3 in 30000 milliseconds"
-    with pytest.raises(Outage) as stopped, named("shop.orders"):
+    with pytest.raises(Outage) as stopped, translated("shop.orders"):
         raise RuntimeError(says)
     assert stopped.value.state == "kafka_down"
 
@@ -112,7 +112,7 @@ def test_a_broker_that_stalls_under_a_read_is_an_outage():
     ],
 )
 def test_a_refused_login_is_told_apart_from_a_service_that_is_away(says, state):
-    with pytest.raises((Stopped, Outage)) as stopped, named("shop.orders"):
+    with pytest.raises((Stopped, Outage)) as stopped, translated("shop.orders"):
         raise RuntimeError(says)
     assert stopped.value.state == state
 
@@ -130,7 +130,7 @@ def test_a_partition_value_too_long_for_a_path_says_how_to_partition(says):
     """Given a table partitioned by a text, when one is longer than a name in the store may be, then the contract is to be mended, and no outage is waited for."""
     with (
         pytest.raises(Stopped, match=r"bucket\(16, COLUMN\) or truncate\(16, COLUMN\)") as stopped,
-        named("shop.orders"),
+        translated("shop.orders"),
     ):
         raise RuntimeError(says)
     assert stopped.value.state == "misconfigured"
@@ -140,7 +140,7 @@ def test_a_partition_value_beyond_its_type_says_how_to_partition():
     """Given truncate(50, …) of the least decimal, then the contract is to be mended: Spark says it as the files are closed."""
     with (
         pytest.raises(Stopped, match=r"truncate of a decimal rounds down") as stopped,
-        named("shop.orders"),
+        translated("shop.orders"),
     ):
         raise RuntimeError("AppendWriteException: Cannot write value as decimal(5,2), too large: -1000.00")
     assert stopped.value.state == "misconfigured"
@@ -157,13 +157,16 @@ def test_a_partition_value_beyond_its_type_says_how_to_partition():
 )
 def test_clocks_that_differ_are_named(says):
     """Given a commit of Spark whose clock is an hour behind that of the table's last one, then it is the clocks that are to be mended."""
-    with pytest.raises(Stopped, match="let all hosts keep the same time") as stopped, named("shop.orders"):
+    with (
+        pytest.raises(Stopped, match="let all hosts keep the same time") as stopped,
+        translated("shop.orders"),
+    ):
         raise RuntimeError(f"(java.lang.IllegalArgumentException) {says}")
     assert stopped.value.state == "failed"
 
 
 def test_a_disk_says_so_itself(tmp_path):
-    with pytest.raises(Stopped, match="partition_by makes folders"), named("shop.orders"):
+    with pytest.raises(Stopped, match="partition_by makes folders"), translated("shop.orders"):
         (tmp_path / f"country={'x' * 300}").mkdir()
 
 
@@ -206,7 +209,7 @@ def test_what_a_rest_catalog_answers_becomes_a_state_of_the_catalog(
     code: int, kind: type[Exception], state: str
 ) -> None:
     """Given a REST catalog, or a proxy before it, that answers with a status or a page, when it is opened, then the state is the catalog's: retried, but for a refusal."""
-    with answering(code) as uri, pytest.raises(kind) as told, named("shop.orders"):
+    with answering(code) as uri, pytest.raises(kind) as told, translated("shop.orders"):
         load_catalog("lake", type="rest", uri=uri)
     assert told.value.state == state
     assert "tidemark run TABLE" not in told.value.next_step
@@ -214,12 +217,12 @@ def test_what_a_rest_catalog_answers_becomes_a_state_of_the_catalog(
 
 @pytest.mark.parametrize("uri", ["http://127.0.0.1:1/", "http://no-such-host.invalid/"])
 def test_a_rest_catalog_that_is_not_there_is_not_taken_for_spark(uri: str) -> None:
-    with pytest.raises(Outage) as told, named("-"):
+    with pytest.raises(Outage) as told, translated("-"):
         load_catalog("lake", type="rest", uri=uri)
     assert told.value.state == "catalog_down"
     assert told.value.as_json()["table"] is None
     assert not told.value.message.startswith("-")
-    with pytest.raises(Outage, match=r"^shop\.orders is catalog_down"), named("shop.orders"):
+    with pytest.raises(Outage, match=r"^shop\.orders is catalog_down"), translated("shop.orders"):
         raise told.value
 
 
@@ -245,13 +248,13 @@ GLUE = {
     ],
 )
 def test_what_glue_answers_has_a_state(code: str, kind: type[Exception], state: str) -> None:
-    with pytest.raises(kind) as told, named("shop.orders"):
+    with pytest.raises(kind) as told, translated("shop.orders"):
         raise ClientError({"Error": {"Code": code, "Message": "m"}}, "GetTable")
     assert told.value.state == state
 
 
 def test_glue_that_is_not_there_or_does_not_answer_is_down(hung: tuple[str, list[socket.socket]]) -> None:
-    with pytest.raises(Outage) as told, named("shop.orders"):
+    with pytest.raises(Outage) as told, translated("shop.orders"):
         load_catalog("lake", **GLUE, **{"glue.endpoint": "http://127.0.0.1:1"}).list_namespaces()
     assert told.value.state == "catalog_down"
     impatient = Config(read_timeout=0.2, retries={"max_attempts": 0})
@@ -259,7 +262,7 @@ def test_glue_that_is_not_there_or_does_not_answer_is_down(hung: tuple[str, list
         "glue", "eu-west-1", endpoint_url=hung[0], config=impatient,
         aws_access_key_id="a", aws_secret_access_key="s",
     )  # fmt: skip
-    with pytest.raises(Outage) as told, named("shop.orders"):
+    with pytest.raises(Outage) as told, translated("shop.orders"):
         GlueCatalog("lake", client).list_namespaces()
     assert told.value.state == "catalog_down"
 
@@ -271,20 +274,20 @@ def test_glue_without_credentials_is_a_refused_login(monkeypatch: pytest.MonkeyP
         monkeypatch.setenv(name, str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     nobody = {key: value for key, value in GLUE.items() if "access-key" not in key}
-    with pytest.raises(Stopped, match="Unable to locate credentials") as told, named("shop.orders"):
+    with pytest.raises(Stopped, match="Unable to locate credentials") as told, translated("shop.orders"):
         load_catalog("lake", **nobody).list_namespaces()
     assert told.value.state == "permission_denied"
 
 
 def test_hive_says_what_to_install_and_what_does_not_answer() -> None:
-    with pytest.raises(Stopped, match=r"pip install 'pyiceberg\[hive\]'") as told, named("shop.orders"):
+    with pytest.raises(Stopped, match=r"pip install 'pyiceberg\[hive\]'") as told, translated("shop.orders"):
         load_catalog("lake", type="hive", uri="thrift://127.0.0.1:1")
     assert told.value.state == "misconfigured"
 
     class TTransportException(Exception):
         """As Thrift's own, which is not installed."""
 
-    with pytest.raises(Outage) as down, named("shop.orders"):
+    with pytest.raises(Outage) as down, translated("shop.orders"):
         raise TTransportException("Could not connect to any of [('127.0.0.1', 1)]")
     assert down.value.state == "catalog_down"
 
@@ -356,13 +359,13 @@ def test_a_rest_catalog_that_accepts_and_never_answers_is_down(
     ],
 )
 def test_what_librdkafka_raises_has_a_state(code: int, state: str) -> None:
-    with pytest.raises((Outage, Stopped)) as told, named("shop.orders"):
+    with pytest.raises((Outage, Stopped)) as told, translated("shop.orders"):
         raise KafkaException(KafkaError(code, retriable=code == KafkaError.REQUEST_TIMED_OUT))
     assert told.value.state == state
 
 
 def test_a_client_that_librdkafka_refuses_to_make_is_misconfigured() -> None:
     """Given a platform file that names a certificate that is not there, when a client is made, then it is no fault without a name."""
-    with pytest.raises(Stopped, match=r"ssl\.ca\.location failed") as told, named("shop.orders"):
+    with pytest.raises(Stopped, match=r"ssl\.ca\.location failed") as told, translated("shop.orders"):
         AdminClient({"security.protocol": "ssl", "ssl.ca.location": "/nope.pem", "log_level": 0})
     assert told.value.state == "misconfigured"

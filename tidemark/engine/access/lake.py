@@ -25,7 +25,7 @@ from tidemark.domain.secrets import redact_text
 from tidemark.engine.access.kafka import KafkaAdmin
 from tidemark.engine.access.listening import listens
 from tidemark.engine.access.metadata_files import spare_parsing
-from tidemark.engine.access.outages import named, state_of_error
+from tidemark.engine.access.outages import state_of_error, translated
 from tidemark.engine.access.registry import Registry
 from tidemark.engine.access.spark import configure, connect, has_own_writer, verify
 from tidemark.engine.access.table_state import TableState, read_state
@@ -74,7 +74,7 @@ class Lake:
             if self._catalog is None:
                 block = self.platform.catalog
                 try:
-                    with named():
+                    with translated():
                         spare_parsing()
                         AVAILABLE_CATALOGS[CatalogType.REST] = _rest_catalog
                         properties = {PY_IO_IMPL: FILE_IO, **block.pyiceberg_properties()}
@@ -110,7 +110,7 @@ class Lake:
         Raises:
             Outage: `spark_down`.
         """
-        with named():
+        with translated():
             self.spark().conf.get("spark.sql.session.timeZone")
 
     def _opened(self) -> SparkSession:
@@ -179,7 +179,7 @@ class Lake:
         Raises:
             Stopped: `topic_missing`; `cluster_changed` where another cluster was read, which may have it.
         """
-        with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+        with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
             kafka = self.kafka(contract.cluster)
             found = kafka.describe([contract.topic]).get(contract.topic)
             if found is not None:
@@ -191,7 +191,7 @@ class Lake:
 
     def state(self, table: str, *, ledger: bool = True) -> TableState:
         """The table as it is now (see `read_state`); with `ledger` false a table that lost its own is let pass."""
-        with named(table):
+        with translated(table):
             return read_state(self.catalog, table, required=ledger)
 
     def interrupt(self) -> None:

@@ -221,7 +221,7 @@ def _of_kafka(fault: KafkaError) -> State:
 
 
 @contextmanager
-def named(table: str = NO_TABLE, *, topic: str = "?", cluster: str = "main") -> Iterator[None]:
+def translated(table: str = NO_TABLE, *, topic: str = "?", cluster: str = "main") -> Iterator[None]:
     """Turn what client libraries raise inside the block into our errors, named after `table`.
 
     Raises:
@@ -258,7 +258,7 @@ def named(table: str = NO_TABLE, *, topic: str = "?", cluster: str = "main") -> 
 def asked(ask: Callable[[], T]) -> tuple[T | None, State | None]:
     """The answer, or the state that asking for it ended in."""
     try:
-        with named():
+        with translated():
             return ask(), None
     except TidemarkError as error:
         return None, state_of(error)

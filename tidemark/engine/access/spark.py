@@ -22,7 +22,7 @@ from pyspark.sql.connect.session import SparkSession as ConnectSession
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.errors import NO_TABLE, Stopped
 from tidemark.domain.secrets import redact
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.spark_limits import SESSION_SETTINGS, missing_limits, missing_settings
 
 HEARD_EVERY = 300.0
@@ -81,7 +81,7 @@ def begin_session(address: str, session_id: str, platform: Platform) -> None:
     Raises:
         Outage: `spark_down`.
     """
-    with named():
+    with translated():
         client = SparkConnectClient(of_session(address, session_id))
         _impatient(client)
         try:
@@ -96,7 +96,7 @@ def end_session(address: str, session_id: str) -> None:
     Raises:
         Outage: `spark_down`; a server that was started anew knows nothing of it.
     """
-    with named():
+    with translated():
         client = SparkConnectClient(of_session(address, session_id))
         _impatient(client)
         try:

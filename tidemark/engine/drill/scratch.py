@@ -26,7 +26,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.errors import Outage
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 
 PREFIX = "tidemark_drill_"
 SUBJECT = "{topic}-value"
@@ -129,7 +129,7 @@ class Scratch:
     def create(self) -> None:
         """Make topic and subject."""
         admin = AdminClient({**self._properties(), "log_level": 0})
-        with named(self.contract.table, topic=self.topic, cluster=self.cluster):
+        with translated(self.contract.table, topic=self.topic, cluster=self.cluster):
             admin.create_topics([NewTopic(self.topic, num_partitions=2, replication_factor=-1)])[
                 self.topic
             ].result(_WAIT)

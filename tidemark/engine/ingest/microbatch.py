@@ -31,7 +31,7 @@ from tidemark.domain.ledger.offsets import Offsets
 from tidemark.domain.outcome import Commit
 from tidemark.domain.times import moment
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.decode.records import decode
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.audit import audit
@@ -98,7 +98,7 @@ def microbatch(
     while turn < ATTEMPTS:
         turn += 1
         try:
-            with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+            with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
                 commit = _attempt(lake, contract, run_id, limits)
             if commit is not None or not limits.ceiling:
                 return commit

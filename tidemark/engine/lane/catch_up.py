@@ -11,7 +11,7 @@ from tidemark.domain.ledger.offsets import total, waiting
 from tidemark.domain.outcome import Outcome
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake, renewing_spark
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.microbatch import microbatch
 
@@ -32,7 +32,7 @@ def catch_up(
     began, done = time.perf_counter(), Outcome(contract.table, "fresh")
     error: Exception | None = None
     try:
-        with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+        with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
             goal = lake.topic(contract).end
             while not stop():
                 commit = through_outages(

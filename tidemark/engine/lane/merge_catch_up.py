@@ -11,7 +11,7 @@ from tidemark.domain.ledger.offsets import Offsets
 from tidemark.domain.outcome import Outcome
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.lane.catch_up import through_outages
 from tidemark.engine.merge.merge import merge_once
 from tidemark.engine.merge.pair import Pair, read_pair
@@ -44,7 +44,7 @@ def catch_up_merges(
 
 def _end(lake: Lake, current: UpsertTable) -> Ledger | None:
     """The append table's ledger; None before its first load."""
-    with named(current.contract.table, topic=current.append.table, cluster=current.append.cluster):
+    with translated(current.contract.table, topic=current.append.table, cluster=current.append.cluster):
         append = read_pair(lake, current).append
         return append.ledger if append else None
 

@@ -10,7 +10,7 @@ from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.outcome import Commit, Outcome
 from tidemark.engine.access.lake import Lake, renewing_spark
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.lane.merge_catch_up import catch_up_merges, summarise_merges
 from tidemark.engine.lane.served_table import Standing
 from tidemark.engine.merge.merge import merge_once
@@ -66,7 +66,7 @@ class UpsertWork:
 
     def _topic(self, current: UpsertTable) -> Topic | TidemarkError | None:
         try:
-            with named(current.contract.table):
+            with translated(current.contract.table):
                 return as_topic(read_pair(self.lake, current))
         except TidemarkError as fault:
             return fault

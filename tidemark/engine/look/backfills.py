@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 
 
 def backfilled(lake: Lake, tables: Sequence[str]) -> list[str]:
@@ -13,7 +13,7 @@ def backfilled(lake: Lake, tables: Sequence[str]) -> list[str]:
     found: set[str] = set()
     for namespace in sorted({each.partition(".")[0] for each in tables}):
         try:
-            with named():
+            with translated():
                 found |= {f"{namespace}.{each[-1]}" for each in lake.catalog.list_tables(namespace)}
         except (Outage, Stopped):
             continue

@@ -16,7 +16,7 @@ from tidemark.domain.lineage.marts import Mart, beneath
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors, is_undone
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.snapshots import summary_of
 from tidemark.engine.access.table_state import load
 from tidemark.engine.table.properties import set_properties
@@ -74,7 +74,7 @@ def note(lake: Lake, mart: str, heads: Mapping[str, str]) -> None:
     Raises:
         Outage, Stopped, Overtaken: it is not written; the next build takes the mart for one that is as old as its note.
     """
-    with named(mart):
+    with translated(mart):
         made = load(lake.catalog, mart)
         if made is not None and _noted(made.properties) != dict(heads):
             set_properties(lake, mart, {MADE_OF: json.dumps(dict(heads), sort_keys=True)})
@@ -99,7 +99,7 @@ class _Look:
         """
         if mart.table not in self.seen:
             below = {table: self.at(self.marts[table]) for table in mart.upstream if table in self.marts}
-            with named(mart.table):
+            with translated(mart.table):
                 self.seen[mart.table] = self._on(mart, below)
         return self.seen[mart.table]
 

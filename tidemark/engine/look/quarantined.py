@@ -14,7 +14,7 @@ from tidemark.domain.ledger.counted import Counted, Moment
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.times import iso
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.snapshots import summary_of
 from tidemark.engine.access.table_state import load
 from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, covered, require_columns, standing
@@ -62,7 +62,7 @@ def unresolved(lake: Lake, quarantine: str, ledger: Ledger | None) -> int:
     Raises:
         Outage: `catalog_down` or `store_down`.
     """
-    with named(quarantine):
+    with translated(quarantine):
         table = _holding_rows(lake, quarantine)
         if table is None or ledger is None:
             return 0
@@ -84,7 +84,7 @@ def _counted(table: Table, quarantine: str, moment: Moment, ledger: Ledger) -> C
 
 def causes(lake: Lake, table: str, quarantine: str, ledger: Ledger | None) -> list[CauseCount]:
     """The quarantine of `table` by cause, most rows first."""
-    with named(quarantine):
+    with translated(quarantine):
         fields = ("cause", "schema_id", "quarantined_at")
         found: dict[str, CauseCount] = {}
         rows = _holding_rows(lake, quarantine)

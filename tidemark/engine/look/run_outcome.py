@@ -8,7 +8,7 @@ from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, NOTHING, add_up
 from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import newest_receipt, receipts
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.snapshots import ledger_of, summary_of
 from tidemark.engine.access.table_state import load
 
@@ -19,7 +19,7 @@ def outcome_of(lake: Lake, contract: Contract, run_id: str, error: Mapping[str, 
     Raises:
         Outage: `catalog_down` or `store_down`.
     """
-    with named(contract.table):
+    with translated(contract.table):
         loaded = load(lake.catalog, contract.table)
         if loaded is None:
             return Outcome(contract.table, state="failed", error=error)

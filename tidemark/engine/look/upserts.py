@@ -10,7 +10,7 @@ from tidemark.domain.config.upsert import UpsertTable, upsert_tables
 from tidemark.domain.states import FINE, OUTAGES, State, remedy
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.listening import listens
-from tidemark.engine.access.outages import asked, named
+from tidemark.engine.access.outages import asked, translated
 from tidemark.engine.look.status import Hint, Status
 from tidemark.engine.look.tables import CONNECT, looking
 from tidemark.engine.merge.pair import Pair, read_pair
@@ -59,7 +59,7 @@ def waits(lake: Lake, contract: Contract, now: datetime) -> tuple[Lag, Judgement
         Outage: the catalog does not answer.
         Stopped: `ledger_missing`.
     """
-    with named(contract.table):
+    with translated(contract.table):
         return lateness(read_pair(lake, upsert_tables(lake.configuration.contracts)[contract.table]), now)
 
 

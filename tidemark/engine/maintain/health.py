@@ -7,7 +7,7 @@ from pyiceberg.table.metadata import TableMetadata
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.maintenance.compaction import HOT_FACTOR, MANY_MANIFESTS, Layout
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_state import load
 from tidemark.engine.maintain.expire import fitted, plan_expiry
 from tidemark.engine.maintain.maintain import tables_of
@@ -38,7 +38,7 @@ def health(lake: Lake, contract: Contract) -> Health | None:
     numbers: dict[str, float] = {}
     faults: list[str] = []
     for name in tables_of(contract):
-        with named(name):
+        with translated(name):
             table = load(lake.catalog, name)
             if table is None:
                 if name == contract.table and (missing := gone(lake, name)):

@@ -12,7 +12,7 @@ from tidemark.domain.errors import Outage, Overtaken, Stopped, TidemarkError, er
 from tidemark.domain.maintenance.gain import ASSETS, Asset, Gain, Kind
 from tidemark.domain.states import OUTAGES, named_state
 from tidemark.engine.access.lake import Lake, renewing_spark
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_state import load
 from tidemark.engine.maintain.compact import compact
 from tidemark.engine.maintain.expire import expire, fitted
@@ -114,7 +114,7 @@ def maintain_now(
 
 
 def _head(lake: Lake, contract: Contract) -> int | None:
-    with named(contract.table):
+    with translated(contract.table):
         return lake.state(contract.table, ledger=False).head
 
 
@@ -195,7 +195,7 @@ def _apart(
     if time.monotonic() > end:
         return Gain(table, kind, acted=False, reason=UNREACHED)
     try:
-        with renewing_spark(lake), named(table):
+        with renewing_spark(lake), translated(table):
             if why := not_ours(lake, contract, table, to_the_row=kind == "retention"):
                 return Gain(table, kind, acted=False, reason=why)
             try:

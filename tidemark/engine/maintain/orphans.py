@@ -24,7 +24,7 @@ from tidemark.domain.maintenance.snapshot_keep import Snap, began_at, is_attempt
 from tidemark.domain.plan.table_properties import GC_ENABLED
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.namespace import listed, namespaces
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.expire import refs_of
@@ -180,7 +180,7 @@ def _location(lake: Lake, name: str, ours: str) -> str | None:
 
 
 def _loaded(lake: Lake, name: str) -> Table | None:
-    with named(name):
+    with translated(name):
         return load(lake.catalog, name)
 
 

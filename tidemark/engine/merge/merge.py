@@ -13,7 +13,7 @@ from tidemark.domain.ledger.ledger import Counts, Ledger
 from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger
 from tidemark.domain.outcome import Commit
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.merge.batch import read_batch
 from tidemark.engine.merge.plan import MergePlan, make_merge_plan
 from tidemark.engine.merge.stage import StagedMerge, stage_merge
@@ -39,7 +39,7 @@ def merge_once(
     last: TidemarkError | None = None
     for turn in range(1, ATTEMPTS + 1):
         try:
-            with named(table, topic=current.append.table, cluster=current.append.cluster):
+            with translated(table, topic=current.append.table, cluster=current.append.cluster):
                 return _attempt(lake, current, run_id, known=known, goal=goal)
         except Overtaken as overtaken:
             last = overtaken

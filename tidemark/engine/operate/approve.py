@@ -8,7 +8,7 @@ from tidemark.domain.config.upsert import UpsertTable, upsert_tables
 from tidemark.domain.errors import Overtaken, Refused
 from tidemark.domain.plan.schema_plan import SchemaPlan
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import asked, named
+from tidemark.engine.access.outages import asked, translated
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
 from tidemark.engine.merge.pair import read_pair
@@ -56,7 +56,7 @@ def approve(lake: Lake, contract: Contract, plan: str, signature: Signature) -> 
 
 
 def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Signature) -> Operation:
-    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+    with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
         upsert = upsert_tables(lake.configuration.contracts).get(contract.table)
         if upsert is not None:
             return _approve_upsert(lake, upsert, approval, signature)

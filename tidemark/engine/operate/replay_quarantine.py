@@ -22,7 +22,7 @@ from tidemark.domain.maintenance.retention import expired_before
 from tidemark.domain.suggest import nearest
 from tidemark.engine.access.conditions import within
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.stage import stage
@@ -125,7 +125,7 @@ def replay_quarantine(
         Stopped, Outage: the table, the registry or a service stands in the way; nothing was changed.
         Stopped: `failed`: it ended between two commits; it says what was moved, and so does the operations log.
     """
-    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+    with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
         if not signature.dry_run:
             log_missing_acts(lake, contract.table)
         state = lake.state(contract.table)

@@ -17,7 +17,7 @@ from tidemark.domain.ledger.offsets import OffsetRange, as_runs
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.decode.records import FATE, VALUE, decode
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.audit import audit
@@ -63,7 +63,7 @@ def replay_range(
         Refused: the range was never read, Kafka no longer has it, or the replay would do harm; nothing was changed.
         Stopped, Outage: the table, the topic or a service stands in the way; nothing was changed.
     """
-    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+    with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
         if not signature.dry_run:
             log_missing_acts(lake, contract.table)
         require_offsets(contract.table, start, end)

@@ -32,7 +32,7 @@ from tidemark.domain.ledger.settlement import Settlement, taken_back
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors, is_of_batch, receipts_of_halves
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.snapshots import is_compaction, is_receipt, ledger_of, made_at, planned_head
 from tidemark.engine.access.table_state import PAUSED, RESUMED, TableState, load
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled
@@ -106,7 +106,7 @@ def rollback(
             have to be read again.
         Stopped, Outage: a service stands in the way.
     """
-    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+    with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
         if not signature.dry_run:
             log_missing_acts(lake, contract.table)
         target.require_one(contract.table)
@@ -170,7 +170,7 @@ def _attempt(
 def _telling_of_the_pause(contract: Contract, pause: str) -> Iterator[None]:
     """What fails in here leaves the table paused; the next step says so where a rollback has set that `pause`."""
     try:
-        with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+        with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
             yield
     except Overtaken:  # tried again
         raise

@@ -3,7 +3,7 @@
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.plan.drift import Drift, drift
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.preview.foresee import with_adoption
 from tidemark.engine.schema.evolve import plan_evolution, value_columns, writer_columns
 from tidemark.engine.schema.writers import read_schemas
@@ -17,7 +17,7 @@ def drifted(lake: Lake, contract: Contract) -> Drift | None:
         Outage: catalog or registry do not answer.
         Stopped: the table is in a stop state that hides its columns, or is gone.
     """
-    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+    with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
         state = lake.state(contract.table, ledger=False)
         if not state.exists:
             if missing := gone(lake, contract.table):

@@ -13,7 +13,7 @@ from tidemark.domain.plan.comments import lost_notes
 from tidemark.domain.plan.compatibility import disagreements
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan, applied
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import asked, named
+from tidemark.engine.access.outages import asked, translated
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.quality_fit import rule_faults
 from tidemark.engine.ingest.ready import made_anew, without_schema
@@ -71,7 +71,7 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
         Outage: catalog or registry do not answer.
         Stopped: the table is in a stop state that hides its columns.
     """
-    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+    with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
         state = lake.state(contract.table, ledger=False)
         schemas = read_schemas(lake, contract, state)
         moved = None if state.exists else renaming(lake, contract)
@@ -115,7 +115,7 @@ def foresee_releases(lake: Lake) -> list[Foresight]:
         Outage: the catalog does not answer.
         Stopped: it refuses us.
     """
-    with named():
+    with translated():
         return [replace(of_plan(plan), affects=(asset(plan.table),)) for plan in releases(lake)]
 
 

@@ -8,7 +8,7 @@ from tidemark.domain.config.upsert import UpsertTable, upsert_faults
 from tidemark.domain.errors import Stopped
 from tidemark.domain.plan.schema_plan import applied
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.merge.missing_rows import lacking
 from tidemark.engine.merge.pair import read_pair
@@ -31,7 +31,7 @@ def foresee_upsert(lake: Lake, current: UpsertTable) -> Foresight:
         Stopped: a newer Tidemark wrote its ledger, or runs have merged it and it is gone.
     """
     contract = current.contract
-    with named(contract.table, topic=current.append.table, cluster=current.append.cluster):
+    with translated(contract.table, topic=current.append.table, cluster=current.append.cluster):
         pair = read_pair(lake, current, ledger=False)
         if pair.append is None:
             return _before_the_first_load(lake, current, pair.state)

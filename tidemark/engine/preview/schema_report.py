@@ -6,7 +6,7 @@ from pyiceberg.types import ListType, MapType, StructType
 
 from tidemark.domain.config.contract import Contract
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_shape import fields
 from tidemark.engine.access.table_state import load, read_state
 from tidemark.engine.schema.history import history
@@ -24,7 +24,7 @@ def schema_report(lake: Lake, contract: Contract) -> dict[str, Any]:
         Refused: the table does not exist.
         Outage: the catalog does not answer.
     """
-    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+    with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
         table = load(lake.catalog, contract.table)
         if table is None:
             raise unloaded(lake, contract.table)

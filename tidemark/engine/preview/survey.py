@@ -28,7 +28,7 @@ from tidemark.domain.plan.proposal import (
 from tidemark.domain.suggest import nearest
 from tidemark.domain.times import DAY_MS
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.decode.shipped.connect_json import opened
 from tidemark.engine.decode.shipped.debezium_json import META
 from tidemark.engine.decode.shipped.json_values import JsonFault, parse
@@ -113,7 +113,7 @@ def sampled(lake: Lake, topic: Topic, cluster: str, ranges: Mapping[int, OffsetR
         }
     )
     found: list[Record] = []
-    with closing(consumer), named(topic=topic.name, cluster=cluster):
+    with closing(consumer), translated(topic=topic.name, cluster=cluster):
         consumer.assign([TopicPartition(topic.name, p, each.start) for p, each in ranges.items()])
         open_, deadline = set(ranges), time.monotonic() + PATIENCE
         while open_ and time.monotonic() < deadline:

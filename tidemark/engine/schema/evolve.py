@@ -31,7 +31,7 @@ from tidemark.domain.plan.schema_plan import (
 )
 from tidemark.domain.plan.table_plan import properties_after, with_table
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.decoding import NO_ID
 from tidemark.engine.schema.alter import Notes, alter
@@ -176,7 +176,7 @@ def evolve_now(lake: Lake, contract: Contract, run_id: str | None) -> Evolution 
         Outage: catalog, registry, Kafka or Spark do not answer.
         Overtaken: someone else changed the table in the same moment; look again.
     """
-    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+    with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
         for turn in range(LOOKS):
             state = lake.state(contract.table, ledger=False)
             if not state.exists:
@@ -185,7 +185,7 @@ def evolve_now(lake: Lake, contract: Contract, run_id: str | None) -> Evolution 
             if state.ledger is None:
                 return None
             try:
-                with named(contract.table):
+                with translated(contract.table):
                     return evolve(lake, contract, state, read_schemas(lake, contract, state), run_id=run_id)
             except Overtaken:
                 if turn == LOOKS - 1:

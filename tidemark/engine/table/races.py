@@ -13,7 +13,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, Refused
-from tidemark.engine.access.outages import LOST_RACE, named, says
+from tidemark.engine.access.outages import LOST_RACE, says, translated
 
 ATTEMPTS = 6
 """Times that a batch, a merge or a replay is planned before it gives up; a batch counts anew where others moved on."""
@@ -60,7 +60,7 @@ def until_not_overtaken(contract: Contract, attempt: Callable[[], _T]) -> _T:
     last: Overtaken | None = None
     for turn in range(1, ATTEMPTS + 1):
         try:
-            with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+            with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
                 return attempt()
         except Overtaken as overtaken:
             last = overtaken

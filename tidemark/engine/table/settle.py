@@ -21,7 +21,7 @@ from tidemark.domain.ledger.ledger import BRANCH_PREFIX, Ledger
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import commit
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.spark import temp_view
 from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
@@ -62,7 +62,7 @@ def settle(lake: Lake, contract: Contract, ledger: Ledger | None) -> None:
     if ledger is None or ledger.settlement is None:
         return
     asked = ledger.settlement
-    with named(contract.quarantine_table):
+    with translated(contract.quarantine_table):
         for _ in range(TURNS):
             table = load(lake.catalog, contract.quarantine_table)
             now = lake.state(contract.table, ledger=False).ledger

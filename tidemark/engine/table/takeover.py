@@ -24,7 +24,7 @@ from tidemark.domain.plan.meanings import known
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.namespace import listed, make_namespace
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState, load, read_state, upsert_of
 from tidemark.engine.table.first_load import CLUSTER, DECLARED_IN, contract_file
 from tidemark.engine.table.folder import folder_fault, give_up, taken_folder
@@ -257,7 +257,7 @@ def _read(
         if time.monotonic() < lake.passed_over.get(table, 0.0):
             continue
         try:
-            with named(table):
+            with translated(table):
                 state = read_state(lake.catalog, table, required=False)
         except (Stopped, Outage) as error:
             if contract is not None and _may_be_its(lake, contract, table, error):

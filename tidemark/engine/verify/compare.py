@@ -31,7 +31,7 @@ from tidemark.domain.ledger.quality_results import PII, hidden_columns, may_show
 from tidemark.domain.lineage.column_lineage import lineage_of, tags_of
 from tidemark.domain.suggest import nearest
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.snapshots import made_at
 from tidemark.engine.access.table_shape import head_readable
 from tidemark.engine.access.table_state import load
@@ -118,7 +118,7 @@ class _Opened:
 def _opened(lake: Lake, table: str) -> _Opened:
     if not all(table.partition(".")):
         raise Refused(f"{table} is no table", next_step="name it as namespace.name", table=table)
-    with named(table):
+    with translated(table):
         loaded = load(lake.catalog, table)
         if loaded is None:
             raise Refused(
@@ -305,7 +305,7 @@ def figures_of(row: Any) -> Figures:
 
 
 def _side(opened: _Opened, rows: DataFrame, wanted: Wanted) -> Side:
-    with named(opened.table):
+    with translated(opened.table):
         grouped = rows.groupBy(GROUP).agg(*figures()).collect()
         whole = rows.agg(*figures(), _newest(rows.schema, wanted.by).alias("newest")).collect()[0]
     return Side(

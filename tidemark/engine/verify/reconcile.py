@@ -25,7 +25,7 @@ from tidemark.domain.ledger.offsets import OffsetRange, Ranges
 from tidemark.domain.maintenance.retention import expired_before
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.snapshots import is_receipt, ledger_of
 from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.look.headroom import compacted
@@ -104,7 +104,7 @@ def reconcile(
         Overtaken: someone rewrote the table and expired what was being read.
         Outage: Kafka, the catalog or the store does not answer.
     """
-    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+    with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
         began = time.perf_counter()
         state, quarantine = _together(lake, contract)
         topic = lake.topic(contract)  # after the table, which is never further than the topic

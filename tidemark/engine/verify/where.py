@@ -19,7 +19,7 @@ from tidemark.domain.ledger.guard import another
 from tidemark.domain.states import remedy
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.snapshots import is_receipt, ledger_of, made_at
 from tidemark.engine.access.table_state import load
 from tidemark.engine.table.absent import not_new
@@ -115,7 +115,7 @@ def _place(row: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def _look(lake: Lake, contract: Contract) -> TableAndTopic:
-    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+    with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
         state = lake.state(contract.table, ledger=False)
         if not state.exists and (why := not_new(lake, contract)):
             raise why
@@ -127,7 +127,7 @@ def _look(lake: Lake, contract: Contract) -> TableAndTopic:
 
 
 def _rows(lake: Lake, table: TableAndTopic, where: str | BooleanExpression) -> Iterator[dict[str, Any]]:
-    with named(table.contract.table):
+    with translated(table.contract.table):
         if table.loaded is None or table.state.head is None:
             return
         for kafka in kafka_rows(lake, table.contract.table, table.loaded, where, _KAFKA, table.state.head):
@@ -138,7 +138,7 @@ def _quarantined(
     lake: Lake, table: TableAndTopic, where: str | BooleanExpression
 ) -> Iterator[dict[str, Any]]:
     name = table.contract.quarantine_table
-    with named(name):
+    with translated(name):
         loaded = load(lake.catalog, name)
         if loaded is None or table.ledger is None or loaded.metadata.current_snapshot_id is None:
             return

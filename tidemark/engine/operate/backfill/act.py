@@ -16,7 +16,7 @@ from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.backfill import BACKFILL, CUTOVER, Backfill, Cutover, Source, parse_source
 from tidemark.domain.ledger.offsets import OffsetRange, total, waiting
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import translated
 from tidemark.engine.access.snapshots import ledger_of, made_at
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
@@ -72,7 +72,7 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
         Refused: it would lose, double or leave out something, or another backfill is under way.
         Stopped, Outage: the table, the topic or a service stands in the way; repeat the command.
     """
-    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+    with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
         asked.require_sense(contract.table)
         if not signature.dry_run:
             log_missing_acts(lake, contract.table)
