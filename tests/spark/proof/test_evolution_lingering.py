@@ -51,6 +51,7 @@ def test_columns_appear_while_a_run_lingers_and_no_record_is_there_twice(lakehou
         report_every=timedelta(0),
         stop=stop,
         called_away=lambda: None,
+        said=lambda _: None,
     )
 
     def served(table, records):
