@@ -18,6 +18,11 @@ def moment(number: int | None, per_second: int = 1000) -> datetime | None:
         return datetime.min.replace(tzinfo=UTC) if number < 0 else datetime.max.replace(tzinfo=UTC)
 
 
+def first_millisecond(at: datetime) -> int:
+    """The first whole millisecond since 1970 that is not before `at`: the record times of Kafka from `at` on."""
+    return -((datetime.fromtimestamp(0, UTC) - at.astimezone(UTC)) // timedelta(milliseconds=1))
+
+
 def iso(at: datetime | None) -> str | None:
     """In ISO 8601, at UTC."""
     return at.astimezone(UTC).isoformat() if at else None

@@ -6,6 +6,7 @@ from datetime import datetime
 from tidemark.domain.config.contract import Contract, StartOffsets
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.times import first_millisecond
 from tidemark.engine.access.kafka import KafkaAdmin
 
 
@@ -24,7 +25,7 @@ def starting_offsets(kafka: KafkaAdmin, contract: Contract, topic: Topic) -> dic
     if start == "latest":
         return dict(topic.end)
     if isinstance(start, datetime):
-        return kafka.offsets_at(topic.name, topic.end, int(start.timestamp() * 1000))
+        return kafka.offsets_at(topic.name, topic.end, first_millisecond(start))
     if isinstance(start, StartOffsets):
         return _within(contract, topic, start.offsets, "ingest.start.offsets")
     group = start.consumer_group

@@ -17,6 +17,7 @@ from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Cutover, Source,
 from tidemark.domain.ledger.guard import examine
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.maintenance.retention import retention_cut
+from tidemark.domain.times import first_millisecond
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.operate.backfill.pace import Pace
@@ -247,9 +248,7 @@ def _of_records(lake: Lake, contract: Contract, target: TableState, source: Sour
     finding = examine(ledger, lake.topic(contract)) if source.kind == "own" else None
     if finding and finding.state != "offsets_expired":
         raise Stopped(finding.state, contract.table, finding.detail, topic=topic, **finding.fields)
-    first, last = (
-        kafka.offsets_at(topic, described.end, int(at.timestamp() * 1000)) for at in (since, until)
-    )
+    first, last = (kafka.offsets_at(topic, described.end, first_millisecond(at)) for at in (since, until))
     ranges = {p: OffsetRange(a, max(a, last[p])) for p, a in first.items()}
     placed = place(ledger, ranges, contract.table).ranges if source.kind == "own" else ranges
     start = {p: placed[p].start if p in placed else a for p, a in first.items()}

@@ -1,0 +1,26 @@
+"""Rules of times: those of records are whole milliseconds, those of people are not."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.domain.times import first_millisecond, moment
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@given(st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30), timezones=st.just(UTC)))  # noqa: DTZ001
+def test_a_record_is_from_a_time_on_if_its_millisecond_is_not_before_it(at: datetime) -> None:
+    first = first_millisecond(at)
+    earlier, found = moment(first - 1), moment(first)
+    assert earlier is not None
+    assert found is not None
+    assert earlier < at <= found
+
+
+@pytest.mark.parametrize(("microseconds", "more"), [(0, 0), (1, 1), (999, 1), (1000, 1), (1001, 2)])
+def test_a_time_within_a_millisecond_leaves_that_millisecond_before_it(microseconds: int, more: int) -> None:
+    """Given a record of the millisecond that a time lies in, then it came before that time."""
+    assert first_millisecond(NOON + timedelta(microseconds=microseconds)) == first_millisecond(NOON) + more
