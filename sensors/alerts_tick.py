@@ -116,10 +116,8 @@ def _failures(instance: dg.DagsterInstance, run: DagsterRun) -> Iterator[tuple[s
     """By table, or `OF_VERB` for none, and step: one per table that a step names, or for the step, or for the run."""
     records = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
     for event in filter(None, (each.event_log_entry.dagster_event for each in records)):
-        if INTERRUPTED in why_step(
-            event
-        ):  # Dagster was stopped: no fault of anything, and the next run goes on
-            continue
+        if INTERRUPTED in why_step(event):
+            continue  # Dagster was stopped: no fault of anything, and the next run goes on
         step = str(event.step_key)
         job = step if run.job_name == IMPLICIT_ASSET_JOB_NAME else run.job_name
         for table, error in (errors_of(event) or {OF_VERB: {"message": why_step(event)}}).items():
@@ -147,9 +145,8 @@ def _got_on(instance: dg.DagsterInstance, run: DagsterRun, table: str, since: fl
         newest = instance.get_latest_materialization_event(table_key(table))
         made = newest.asset_materialization if newest and newest.timestamp > since else None
         rows = made.metadata.get("dagster/row_count") if made else None
-        return made is not None and (
-            rows is None or rows.value != 0
-        )  # a table is made before its first batch
+        empty = rows is not None and rows.value == 0  # a table is made before its first batch
+        return made is not None and not empty
     wanted = RunsFilter(
         job_name=run.job_name,
         statuses=[DagsterRunStatus.SUCCESS],

@@ -8,6 +8,7 @@ from threading import Event
 from typing import NoReturn
 
 import dagster as dg
+import psutil
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
@@ -257,7 +258,7 @@ def _reports(
 
 def _edits(resource: LakeResource, lake: Lake, chosen: Sequence[Contract]) -> Edits:
     followed = Followed(resource.places)
-    followed.begin_with(lake.configuration)
+    followed.begin_with(lake.configuration, psutil.Process().create_time())
     return Edits(followed, {each.table: each.digest for each in chosen}, lake.configuration)
 
 

@@ -1,6 +1,7 @@
 """Rules of a run: results for what succeeded, then one failure for what stopped; nothing else turns red."""
 
 import json
+import time
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import replace
@@ -444,10 +445,10 @@ def test_a_lingering_run_ends_for_an_edit_of_its_contracts_alone(where):
         found = Followed(where).now()
         [contract] = [each for each in found.contracts if each.table == "shop.orders"]
         followed = Followed(where)
-        followed.begin_with(found)
+        followed.begin_with(found, time.time() + 1)
         return Edits(followed, {contract.table: contract.digest}, found)
 
-    meanwhile = edits()
+    first, meanwhile = Followed(where).now(), edits()
     assert meanwhile() is None
     clicks.write_text(f"{clicks.read_text()}description: Clicks\n")
     was = orders.read_text()
@@ -457,6 +458,10 @@ def test_a_lingering_run_ends_for_an_edit_of_its_contracts_alone(where):
     assert meanwhile() is None, "no other run could begin"
     orders.write_text(f"{was}\ntarget_lag: 7s\n")
     assert meanwhile() == "the contract of shop.orders was edited"
+    behind = Followed(where)
+    behind.begin_with(first, 0.0)  # as where a file was written while the run began
+    served = {each.table: each.digest for each in first.contracts if each.table == "shop.orders"}
+    assert Edits(behind, served, first)() == "the contract of shop.orders was edited"
     again = edits()
     orders.unlink()
     assert again() == "the contract of shop.orders was edited"

@@ -10,13 +10,11 @@ from tidemark.domain.errors import Refused
 from tidemark.engine.schema.evolve import evolve_now
 from tidemark.engine.schema.history import history, unfinished
 
-GROWN = {
-    **ORDER,
-    "fields": [
-        *ORDER["fields"],
-        *({"name": name, "type": ["null", "string"], "default": None} for name in ("note", "tag")),
-    ],
-}
+
+def with_columns(*names):
+    """The schema of an order, with texts that may be missing."""
+    added = ({"name": name, "type": ["null", "string"], "default": None} for name in names)
+    return {**ORDER, "fields": [*ORDER["fields"], *added]}
 
 
 def told(table):
@@ -43,7 +41,7 @@ def test_a_change_of_several_commits_dies_after_each_and_is_told_once(lakehouse)
     topic.send([0])
     table = lakehouse.table(topic, format_version=3)
     table.run()
-    topic.use(GROWN)
+    topic.use(with_columns("note", "tag"))
     topic.send_raw([(b"k", topic.encode({**order(1), "note": "n", "tag": "t"}), 0)])
     die(table, "altering", "altered")
     assert (table.run().state, table.ids()) == ("fresh", [0, 1])
@@ -51,16 +49,21 @@ def test_a_change_of_several_commits_dies_after_each_and_is_told_once(lakehouse)
     table.holds_everything()
 
 
-def test_an_approval_dies_amid_its_changes_and_the_same_one_ends_them(lakehouse):
-    """Given an approval of two columns that dies after the first, when it is repeated until it ends, then it is one act of one person."""
+def waiting(lakehouse, *names):
+    """A table of format 3 with new columns that wait for an approval; the verb that gives it."""
     topic = lakehouse.cluster.topic("let_in")
     topic.send([0])
     table = lakehouse.table(topic, format_version=3, schema_changes={"add_column": "review"})
     table.run()
-    topic.use(GROWN)
-    topic.send_raw([(b"k", topic.encode({**order(1), "note": "n", "tag": "t"}), 0)])
+    topic.use(with_columns(*names))
+    topic.send_raw([(b"k", topic.encode({**order(1), **dict.fromkeys(names, "x")}), 0)])
+    return table, {"verb": "approve", "plan": evolve_now(lakehouse.lake, table.contract, "look").plan.id}
+
+
+def test_an_approval_dies_amid_its_changes_and_the_same_one_ends_them(lakehouse):
+    """Given an approval of two columns that dies after the first, when it is repeated until it ends, then it is one act of one person."""
+    table, verb = waiting(lakehouse, "note", "tag")
     lake, contract = lakehouse.lake, table.contract
-    verb = {"verb": "approve", "plan": evolve_now(lake, contract, "look").plan.id}
     table.act(verb, pause_at="altering").dies()
     assert (table.run().state, table.ids()) == ("schema_review", [0])
     table.act(verb, pause_at="altered").dies()
@@ -73,22 +76,19 @@ def test_an_approval_dies_amid_its_changes_and_the_same_one_ends_them(lakehouse)
 
 
 def test_each_part_of_an_approval_that_died_is_an_act_of_its_own(lakehouse):
-    """Given an approval of two columns that dies after the first, when the same is asked for again, then both columns are told and logged, each with its run."""
-    topic = lakehouse.cluster.topic("in_parts")
-    topic.send([0])
-    table = lakehouse.table(topic, format_version=3, schema_changes={"add_column": "review"})
-    table.run()
-    topic.use(GROWN)
-    topic.send_raw([(b"k", topic.encode({**order(1), "note": "n", "tag": "t"}), 0)])
-    lake, contract = lakehouse.lake, table.contract
-    verb = {"verb": "approve", "plan": evolve_now(lake, contract, "look").plan.id}
-    table.act(verb, pause_at="altering").dies()
-    change(lake, contract, "again", **verb)
-    assert told(table) == [("ada", ["note"]), ("ada", ["tag"])]
+    """Given an approval of three columns that dies after the first and again after the second, when the same is asked for again, then all are told and logged: what died as one act, the rest as another."""
+    table, verb = waiting(lakehouse, "note", "tag", "third")
+    for _ in range(2):
+        table.act(verb, pause_at="altering").dies()
+    change(lakehouse.lake, table.contract, "again", **verb)
+    parts = [("ada", ["note", "tag"]), ("ada", ["third"])]
+    assert told(table) == parts
     log = lakehouse.catalog.load_table("lake.tidemark_operations").scan(row_filter=f"table = '{table.name}'")
     rows = sorted(log.to_arrow().to_pylist(), key=lambda row: row["at"])
-    changes = [[c["path"] for c in json.loads(row["arguments"])["changes"]] for row in rows]
-    assert (changes, len({row["run_id"] for row in rows})) == ([["note"], ["tag"]], 2)
+    assert [
+        (row["by"], [c["path"] for c in json.loads(row["arguments"])["changes"]]) for row in rows
+    ] == parts
+    assert len({row["run_id"] for row in rows}) == 2
     assert (table.run().state, table.ids()) == ("fresh", [0, 1])
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
-from tidemark.domain.config.units import counted
+from tidemark.domain.config.units import counted, first_few
 from tidemark.domain.states import REMEDIES, State
 
 WEBHOOK = "TIDEMARK_ALERT_WEBHOOK"
@@ -68,8 +68,7 @@ def _line(alerts: Sequence[Alert]) -> str:
     others = list(dict.fromkeys(each.subject for each in alerts if each.subject != first.subject))
     if not others:
         return first.line()
-    more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
-    return f"{first.line()}\n> likewise: {escape(', '.join(others[:_NAMED]), quote=False)}{more}"
+    return f"{first.line()}\n> likewise: {escape(first_few(others, _NAMED), quote=False)}"
 
 
 def message(alerts: Sequence[Alert]) -> dict[str, Any]:

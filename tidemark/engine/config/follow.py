@@ -22,9 +22,14 @@ class Followed:
     where: Places
     _known: tuple[Stamp, Configuration | tuple[Problem, ...]] | None = field(default=None, init=False)
 
-    def begin_with(self, known: Configuration) -> None:
-        """Take it that the files say this at the moment, which spares their first reading."""
-        self._known = (tuple(_stamps(self.where)), known)
+    def begin_with(self, known: Configuration, read_after: float) -> None:
+        """Take `known` for what the files say, which spares the first reading; not if one was written since.
+
+        `read_after`: seconds since 1970 before which nothing was read.
+        """
+        stamp = tuple(_stamps(self.where))
+        if all(written < read_after * 1e9 for _, _, written, _ in stamp):
+            self._known = (stamp, known)
 
     def now(self) -> Configuration:
         """What they say now, one and the same object until a file changes. Raises ConfigurationError."""

@@ -78,7 +78,8 @@ def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Sign
                 finish(lake, contract, lake.state(contract.table, ledger=False))
             else:
                 evolve(lake, contract, state, schemas, run_id=signature.run_id, approval=approval)
-                _log_of_the_dead(lake, lake.state(contract.table, ledger=False), asked_for, approval)
+                if asked_for != approval.plan:
+                    _log_from_history(lake, lake.state(contract.table, ledger=False), asked_for)
             log_missing_acts(lake, contract.table)
         return _logged(lake, state, waits, signature)
 
@@ -92,7 +93,8 @@ def _approve_upsert(lake: Lake, upsert: UpsertTable, approval: Approval, signatu
     _check(lake, contract, waits, approval.plan)
     if not signature.dry_run:
         apply_changes(lake, contract, state, waits, run_id=signature.run_id, approval=approval)
-        _log_of_the_dead(lake, lake.state(contract.table, ledger=False), asked_for, approval)
+        if asked_for != approval.plan:
+            _log_from_history(lake, lake.state(contract.table, ledger=False), asked_for)
     return _logged(lake, state, waits, signature)
 
 
@@ -115,14 +117,11 @@ def _logged_late(
     return _log_from_history(lake, finish(lake, contract, state, waits), plan)
 
 
-def _log_of_the_dead(lake: Lake, state: TableState, plan: str, approval: Approval) -> None:
-    """What a run that died has made of the approval that this one has completed: an act of its own, of who gave it."""
-    if plan != approval.plan:
-        _log_from_history(lake, state, plan)
-
-
 def _log_from_history(lake: Lake, state: TableState, plan: str) -> Operation | None:
-    """Log the newest approval of `plan` that the table's history has; None where it was logged, or there is none."""
+    """Log the newest approval of `plan` that the table's history has; None where it was logged, or there is none.
+
+    The history tells what several dead runs made of one plan as one change, of the first of them.
+    """
     for entry in reversed(history(state)):
         if entry["plan"] == plan and entry["by"] != "contract":
             says, changes = {**entry, "by": entry.get("declared") or entry["by"]}, entry["changes"]

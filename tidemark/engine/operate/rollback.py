@@ -303,10 +303,8 @@ def _left_cutover(lake: Lake, contract: Contract, state: TableState) -> dict[str
     table, text = load(lake.catalog, contract.table), state.properties.get(CUTOVER)
     if table is None or state.head is None or not text:
         return {}
-    batch, on_main = (
-        json.loads(text)["batch_id"],
-        {s.snapshot_id for s in ancestors(table.metadata, state.head)},
-    )
+    batch = json.loads(text)["batch_id"]
+    on_main = {each.snapshot_id for each in ancestors(table.metadata, state.head)}
     receipts = (s for s in table.metadata.snapshots if is_receipt(s))
     where = {s.snapshot_id in on_main for s in receipts if ledger_of(s, contract.table).batch_id == batch}
     return {CUTOVER: ""} if where == {False} else {}
