@@ -2,45 +2,65 @@ package tidemark.avro;
 
 import tidemark.decode.Record;
 
-import java.util.function.LongFunction;
-import java.util.function.ToLongFunction;
-
 /** Numbers, which go into a row as their bits, and are objects in lists alone. */
 final class NumberReader extends Reader {
-  static final Reader BOOLEAN = new NumberReader(in -> in.readBoolean() ? 1 : 0, bits -> bits != 0);
-  static final Reader INT = new NumberReader(Input::readInt, bits -> (int) bits);
-  static final Reader LONG = new NumberReader(Input::readLong, bits -> bits);
+  private enum Kind {
+    BOOLEAN,
+    INT,
+    LONG,
+    INT_AS_LONG,
+    MILLIS,
+    FLOAT,
+    DOUBLE,
+    FLOAT_AS_DOUBLE
+  }
+
+  static final Reader BOOLEAN = new NumberReader(Kind.BOOLEAN);
+  static final Reader INT = new NumberReader(Kind.INT);
+  static final Reader LONG = new NumberReader(Kind.LONG);
 
   /** An int where a long is expected: a union of both. */
-  static final Reader INT_AS_LONG = new NumberReader(Input::readInt, bits -> bits);
+  static final Reader INT_AS_LONG = new NumberReader(Kind.INT_AS_LONG);
 
   /** Milliseconds as Spark's microseconds. */
-  static final Reader MILLIS =
-      new NumberReader(in -> Math.multiplyExact(in.readLong(), 1000L), bits -> bits);
+  static final Reader MILLIS = new NumberReader(Kind.MILLIS);
 
-  static final Reader FLOAT =
-      new NumberReader(
-          in -> Float.floatToRawIntBits(in.readFloat()), bits -> Float.intBitsToFloat((int) bits));
-  static final Reader DOUBLE =
-      new NumberReader(in -> Double.doubleToRawLongBits(in.readDouble()), Double::longBitsToDouble);
-  static final Reader FLOAT_AS_DOUBLE =
-      new NumberReader(in -> Double.doubleToRawLongBits(in.readFloat()), Double::longBitsToDouble);
+  static final Reader FLOAT = new NumberReader(Kind.FLOAT);
+  static final Reader DOUBLE = new NumberReader(Kind.DOUBLE);
+  static final Reader FLOAT_AS_DOUBLE = new NumberReader(Kind.FLOAT_AS_DOUBLE);
 
-  private final ToLongFunction<Input> bits;
-  private final LongFunction<Object> boxed;
+  private final Kind kind; // no class for each: which of many is called would be looked up for each value
 
-  private NumberReader(ToLongFunction<Input> bits, LongFunction<Object> boxed) {
-    this.bits = bits;
-    this.boxed = boxed;
+  private NumberReader(Kind kind) {
+    this.kind = kind;
   }
 
   @Override
   void into(Input in, Record row, int field) {
-    row.number(field, bits.applyAsLong(in));
+    row.number(field, bits(in));
+  }
+
+  private long bits(Input in) {
+    return switch (kind) {
+      case BOOLEAN -> in.readBoolean() ? 1 : 0;
+      case INT, INT_AS_LONG -> in.readInt();
+      case LONG -> in.readLong();
+      case MILLIS -> Math.multiplyExact(in.readLong(), 1000L);
+      case FLOAT -> Float.floatToRawIntBits(in.readFloat());
+      case DOUBLE -> Double.doubleToRawLongBits(in.readDouble());
+      case FLOAT_AS_DOUBLE -> Double.doubleToRawLongBits(in.readFloat());
+    };
   }
 
   @Override
   Object object(Input in) {
-    return boxed.apply(bits.applyAsLong(in));
+    long bits = bits(in);
+    return switch (kind) {
+      case BOOLEAN -> bits != 0;
+      case INT -> (int) bits;
+      case LONG, INT_AS_LONG, MILLIS -> bits;
+      case FLOAT -> Float.intBitsToFloat((int) bits);
+      case DOUBLE, FLOAT_AS_DOUBLE -> Double.longBitsToDouble(bits);
+    };
   }
 }

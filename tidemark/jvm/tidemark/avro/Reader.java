@@ -21,6 +21,17 @@ abstract class Reader {
     row.update(field, object(in));
   }
 
+  /** What `reader` does `into` a row. The classes that most values are of are named: Java looks up none for these. */
+  private static void read(Reader reader, Input in, Record row, int field) {
+    if (reader instanceof NumberReader number) {
+      number.into(in, row, field);
+    } else if (reader instanceof Text text) {
+      row.update(field, text.object(in));
+    } else {
+      reader.into(in, row, field);
+    }
+  }
+
   /** Avro's own limits, and where a server was started without them those of `tidemark/domain/spark_server.py`. */
   private static long limit(String name, long otherwise) {
     return Long.getLong("org.apache.avro.limits." + name, otherwise);
@@ -42,14 +53,15 @@ abstract class Reader {
         }
       };
 
-  static final Reader STRING =
-      new Reader() {
-        @Override
-        Object object(Input in) {
-          long size = size(in);
-          return UTF8String.fromBytes(in.bytes, in.take(size), (int) size); // of one array for all of a value
-        }
-      };
+  static final Reader STRING = new Text();
+
+  private static final class Text extends Reader {
+    @Override
+    UTF8String object(Input in) {
+      long size = size(in);
+      return UTF8String.fromBytes(in.bytes, in.take(size), (int) size); // of one array for all of a value
+    }
+  }
 
   static final Reader BYTES =
       new Reader() {
@@ -112,7 +124,7 @@ abstract class Reader {
 
       @Override
       void into(Input in, Record row, int field) {
-        branches[in.readInt()].into(in, row, field);
+        read(branches[in.readInt()], in, row, field);
       }
     };
   }
@@ -139,7 +151,7 @@ abstract class Reader {
       Object object(Input in) {
         Record row = new Record(fields.length);
         for (int i = 0; i < fields.length; i++) {
-          fields[i].into(in, row, i);
+          read(fields[i], in, row, i);
         }
         return row;
       }

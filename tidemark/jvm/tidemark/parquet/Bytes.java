@@ -177,8 +177,13 @@ abstract class Bytes extends Leaf {
     @Override
     void take(SpecializedGetters from, int ordinal) {
       UTF8String value = from.getUTF8String(ordinal);
-      int at = place(value.numBytes());
-      value.writeToMemory(body, Platform.BYTE_ARRAY_OFFSET + at);
+      int size = value.numBytes();
+      int at = place(size);
+      if (value.getBaseObject() instanceof byte[] bytes) { // as it nearly always is: half of what the other way costs
+        System.arraycopy(bytes, (int) (value.getBaseOffset() - Platform.BYTE_ARRAY_OFFSET), body, at, size);
+      } else {
+        value.writeToMemory(body, Platform.BYTE_ARRAY_OFFSET + at);
+      }
     }
 
     @Override

@@ -13,12 +13,13 @@ import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.AppendDataExec;
+import tidemark.iceberg.PartitionedAppend;
 
 /**
  * A rule of physical plans: rows are appended as they are where only their last columns, or whole rows, are left out.
  *
  * <p>So a batch's rows, of which those that were written are filtered by their fate, are not copied once more for that,
- * nor for being counted.
+ * nor for being counted, and Iceberg's writer is asked for the partition of those alone that may be of another.
  */
 final class UncopiedWrites extends Rule<SparkPlan> {
   private static final String ICEBERG = "org.apache.iceberg."; // its writers ask rows by position
@@ -29,8 +30,11 @@ final class UncopiedWrites extends Rule<SparkPlan> {
         && append.query() instanceof ProjectExec project
         && project.child() instanceof FilterExec filter
         && isPrefix(asJava(project.projectList()), asJava(filter.output()))) {
-      return append.withNewChildInternal(
-          new PassingExec(filter.condition(), project.output(), asRecords(filter.child())));
+      List<String> columns = asJava(project.output()).stream().map(Attribute::name).toList();
+      return append.copy(
+          new PassingExec(filter.condition(), project.output(), asRecords(filter.child())),
+          append.refreshCache(),
+          new PartitionedAppend(append.write(), columns));
     }
     return plan;
   }
