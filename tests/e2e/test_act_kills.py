@@ -170,6 +170,33 @@ def test_an_abort_beside_a_cutover_that_is_about_to_publish(lakehouse):
     assert table.ids() == []
 
 
+@pytest.mark.parametrize("dies", [False, True])
+def test_an_abort_that_a_cutover_overtakes_dropped_nothing(lakehouse, dies):
+    """Given an abort that is about to drop what was loaded, or has died there, when that is published meanwhile, then the abort is refused and in no log."""
+    topic = lakehouse.cluster.topic("overtaken", 1)
+    topic.send(range(20))
+    table = lakehouse.table(topic, ingest={"start": "latest"})
+    table.run()
+    table.act({"verb": "backfill", **AGES}).result()
+    abort, cutover = {"verb": "backfill", "abort": True}, {"verb": "backfill", "cutover": True}
+    run = table.act(abort, pause_at="dropping")
+    if dies:
+        run.dies()
+        table.act(cutover, pause_at="unrecorded").dies()
+        run = table.act(abort)
+    else:
+        run.reaches_its_pause()
+        table.act(cutover).result()
+        run.release()
+    with pytest.raises(
+        AssertionError, match=r"no backfill of .* is under way" if dies else "is published already"
+    ):
+        run.result()
+    assert len(table.ids()) == 20
+    assert "tidemark.backfill-aborting" not in table.iceberg().properties
+    assert "abort" not in {told["step"] for _, told in logged(lakehouse, table.name, "backfill")}
+
+
 @pytest.mark.parametrize("point", ["publishing", pytest.param("published", marks=pytest.mark.long)])
 def test_a_takeover_dies_and_the_next_run_ends_it(lakehouse, point):
     """Given someone's table that a contract names, when the run that takes it over dies, then the next one does, and the table says whose it is."""

@@ -195,6 +195,8 @@ def test_live_rows_that_come_while_rows_are_copied_are_not_there_twice(lakehouse
     with pytest.raises(Refused, match="1 rows of its own topic from 2026-01-05"):
         done(table, **asked, pace=Pace(say=lag))
     assert table.ids() == [7199, 7200]
+    with pytest.raises(Refused, match=r"another backfill .* is under way"):
+        done(table, abort=True, since=DAY - timedelta(days=1))
     done(table, abort=True)
     asked["until"] = DAY + timedelta(minutes=7199)
     assert done(table, **asked)["cutover"]["rows"] == 120

@@ -273,6 +273,8 @@ def test_an_act_that_died_before_its_row_is_logged_before_another_takes_its_note
     accept(lake, contract, "quarantine-batch", bob)
     verbs = ("pause", "resume", "accept")
     assert _logged(lake) == {(verb, by) for verb in verbs for by in ("ann", "bob")}
+    log = lake.catalog.load_table(log_table(lake)).scan("verb = 'accept'").to_arrow().to_pylist()
+    assert [json.loads(row["arguments"])["ranges"] for row in log] == [{"0": [2, 4]}] * 2
 
 
 @pytest.mark.parametrize("minutes", [0, 2])

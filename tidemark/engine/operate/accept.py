@@ -175,6 +175,7 @@ def _quarantine_batch(lake: Lake, contract: Contract, signature: Signature) -> O
     if held is None:
         raise _nothing(contract, "the last run held no batch back", "quarantine-batch")
     batch = spelled(held, ledger.epoch)
+    found = {"ranges": {str(p): [each.start, each.end] for p, each in held.items()}}
     if not signature.dry_run:
         log_noted(lake, state, ACCEPTED)
     return _done(
@@ -183,9 +184,9 @@ def _quarantine_batch(lake: Lake, contract: Contract, signature: Signature) -> O
         state,
         signature,
         "quarantine-batch",
-        {"ranges": {str(p): [each.start, each.end] for p, each in held.items()}},
+        found,
         lambda _act: set_properties(
-            lake, contract.table, {ACCEPTED_BATCH: batch, ACCEPTED: signature.as_note()}
+            lake, contract.table, {ACCEPTED_BATCH: batch, ACCEPTED: signature.as_note(told=found)}
         ),
     )
 

@@ -43,14 +43,15 @@ class Signature:
     dry_run: bool = False
     authenticated: str | None = None
 
-    def as_note(self) -> str:
-        """What a table property says of the act, for whoever finds that it was never logged."""
+    def as_note(self, **more: Any) -> str:
+        """What a table property says of the act, and `more` of it, for whoever finds that it was never logged."""
         says = {
             "by": self.by,
             "reason": self.reason,
             "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "run_id": self.run_id,
             "authenticated": self.authenticated,
+            **more,
         }
         return json.dumps(says)
 

@@ -26,7 +26,7 @@ _NOTES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     RESUMED: ("resume", {}),
     ACCEPTED: ("accept", {"what": "quarantine-batch"}),
 }
-"""Properties by which a table tells of an act without a receipt: its verb and arguments."""
+"""Properties by which a table tells of an act without a receipt: its verb, and arguments beside those of the note."""
 
 
 def act_of(signature: Signature, verb: str, before: int | None, **arguments: Any) -> str:
@@ -47,7 +47,8 @@ def log_missing_acts(lake: Lake, table: str) -> None:
 def log_noted(lake: Lake, state: TableState, name: str) -> Operation | None:
     """Log the act that the property `name` tells of; None where it tells of none, or of one that is in the log."""
     verb, arguments = _NOTES[name]
-    return log_unfinished_act(lake, _noted(state, name), verb, state.table, **arguments)
+    says = _noted(state, name)
+    return log_unfinished_act(lake, says, verb, state.table, **arguments, **says.get("told", {}))
 
 
 def _noted(state: TableState, name: str) -> Mapping[str, Any]:

@@ -32,6 +32,7 @@ from tidemark.engine.operate.backfill.plan import (
     check_elsewhere,
     opened_again,
     other_files,
+    require_same,
     require_same_rules,
     require_shadow,
     rows_beside,
@@ -87,7 +88,7 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
         if asked.abort and late is not None:
             return late
         if asked.abort:
-            told, after = _abort(lake, contract, found, signature), target.head
+            told, after = _abort(lake, contract, source, found, asked, signature), target.head
         elif found is None and (done := _done(lake, contract, target, source, asked)) is not None:
             told, after = {**done, "step": "cutover", "already_there": True}, target.head
         else:
@@ -103,7 +104,7 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
             after,
         )
         if not signature.dry_run:
-            _forget_abort(lake, contract, target)
+            _forget_abort(lake, contract)
         return operation
 
 
@@ -114,23 +115,33 @@ def _readable(source: Source) -> AbstractContextManager[None]:
 def _logged_late(
     lake: Lake, contract: Contract, target: TableState, signature: Signature
 ) -> Operation | None:
-    """The abort of a run that died when all was dropped and nothing logged; it is logged, now."""
+    """The abort of a run that died when all was dropped and nothing logged; it is logged, now.
+
+    Unless what it had begun to drop was published by somebody else: nothing of that was dropped.
+    """
     text = target.properties.get(ABORTING)
     if signature.dry_run or not text:
         return None
     says = json.loads(text)
-    done = log_unfinished_act(lake, says, "backfill", contract.table, **says["told"])
-    _forget_abort(lake, contract, target)
+    done = None
+    if published(lake, contract, cutover_id(contract, says.get("shadow"))) is None:
+        done = log_unfinished_act(lake, says, "backfill", contract.table, **says["told"])
+    _forget_abort(lake, contract)
     return done
 
 
-def _forget_abort(lake: Lake, contract: Contract, target: TableState) -> None:
-    if ABORTING in lake.state(target.table, ledger=False).properties:
+def _forget_abort(lake: Lake, contract: Contract) -> None:
+    if ABORTING in lake.state(contract.table, ledger=False).properties:
         set_properties(lake, contract.table, {ABORTING: None})
 
 
 def _abort(
-    lake: Lake, contract: Contract, found: tuple[TableState, Backfill] | None, signature: Signature
+    lake: Lake,
+    contract: Contract,
+    source: Source,
+    found: tuple[TableState, Backfill] | None,
+    asked: Asked,
+    signature: Signature,
 ) -> dict[str, Any]:
     if found is None:
         raise Refused(
@@ -139,21 +150,29 @@ def _abort(
             table=contract.table,
         )
     state, plan = found
+    require_same(contract, source_of(contract, plan), plan, source, asked)
     rows = sum(w.written for w in state.ledger.totals.values()) if state.ledger else 0
     told = {"step": "abort", "source": plan.source, "rows_dropped": rows}
     if not signature.dry_run:
-        if published(lake, contract, cutover_id(contract, state.uuid)) is not None:
-            raise Refused(
-                f"the backfill of {contract.table} is published already",
-                next_step="tidemark rollback undoes it; repeat the backfill with --cutover to clear up behind it",
-                table=contract.table,
-            )
-        says = {**json.loads(signature.as_note()), "told": told}
-        set_properties(lake, contract.table, {ABORTING: json.dumps(says)})
+        _require_unpublished(lake, contract, state)
+        note = signature.as_note(told=told, shadow=state.uuid)
+        set_properties(lake, contract.table, {ABORTING: note})
         let_go(lake, contract, source_of(contract, plan))
         pause_point("dropping")
         drop_shadow(lake, contract)
+        _require_unpublished(lake, contract, state)  # somebody's cutover may have been faster
     return told
+
+
+def _require_unpublished(lake: Lake, contract: Contract, shadow: TableState) -> None:
+    """Raises Refused where it is published; no abort of it is to be logged then."""
+    if published(lake, contract, cutover_id(contract, shadow.uuid)) is not None:
+        _forget_abort(lake, contract)
+        raise Refused(
+            f"the backfill of {contract.table} is published already",
+            next_step="tidemark rollback undoes it; repeat the backfill with --cutover to clear up behind it",
+            table=contract.table,
+        )
 
 
 def _done(

@@ -120,7 +120,7 @@ def work_of(
     if found is not None:
         state, plan = found
         known = source_of(contract, plan)
-        _require_same(contract, known, plan, source, asked)
+        require_same(contract, known, plan, source, asked)
         return Work(contract, target, known, plan, None, state.uuid)
     if asked.cutover and asked.since is None and asked.until is None:
         raise Refused(
@@ -146,7 +146,7 @@ def work_of(
     return made(lake, contract, target, source, asked)
 
 
-def _require_same(contract: Contract, known: Source, plan: Backfill, source: Source, asked: Asked) -> None:
+def require_same(contract: Contract, known: Source, plan: Backfill, source: Source, asked: Asked) -> None:
     """Raises Refused when the command says anything else than what is under way from the source `known`."""
     said = [asked.since in {None, plan.since}, asked.until in {None, plan.until}]
     said.append(not asked.source or str(source) == plan.source)
