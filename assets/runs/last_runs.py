@@ -124,7 +124,17 @@ def _failure(instance: dg.DagsterInstance, run_id: str) -> tuple[str, str]:
     event = found[0].event_log_entry.dagster_event if found else None
     error = getattr(event.event_specific_data, "error", None) if event else None
     says = (event.message or "") if event else ""
-    return DIED if says == _OUTSIDE else says, error.message.strip() if error else ""
+    why = error.message.strip() if error else ""
+    return (DIED, why or _why_not_begun(instance, run_id)) if says == _OUTSIDE else (says, why)
+
+
+def _why_not_begun(instance: dg.DagsterInstance, run_id: str) -> str:
+    """What kept the process of a run from its work, if it could tell: definitions that cannot be loaded, say."""
+    told = instance.get_records_for_run(run_id, of_type=DagsterEventType.ENGINE_EVENT).records
+    events = (each.event_log_entry.dagster_event for each in reversed(told))
+    errors = (getattr(event.event_specific_data, "error", None) for event in events if event)
+    error = next((each for each in errors if each), None)
+    return (error.cause or error).message.strip() if error else ""
 
 
 def knowing(lake: Lake, instance: dg.DagsterInstance) -> Lake:

@@ -12,12 +12,14 @@ from datetime import timedelta
 import dagster as dg
 import pytest
 from dagster import AssetKey, DagsterInstance, DagsterRunStatus
+from dagster._core.events import EngineEventData
 from dagster._core.remote_origin import (
     RegisteredCodeLocationOrigin,
     RemoteJobOrigin,
     RemoteRepositoryOrigin,
 )
 from dagster._core.storage.tags import GRPC_INFO_TAG
+from dagster._utils.error import SerializableErrorInfo
 
 from assets.names import LOCATION, pool_of
 from assets.runs.last_runs import DIED, last_runs, why_run
@@ -90,6 +92,12 @@ def test_tables_of_a_run_that_was_killed_are_at_no_fault(defs, instance):
     instance.report_run_failed(killed)
     assert last_runs(instance, ["shop.orders"])["shop.orders"].stopped is None
     assert why_run(instance, killed.run_id) == DIED
+    error = SerializableErrorInfo("broken.yaml:2: valeu: unknown key", [], "ConfigurationError")
+    edited = instance.create_run_for_job(job, asset_selection=key, status=DagsterRunStatus.STARTED)
+    instance.report_engine_event("Could not load job definition.", edited, EngineEventData(error=error))
+    instance.report_run_failed(edited)
+    assert why_run(instance, edited.run_id) == "broken.yaml:2: valeu: unknown key"
+    assert last_runs(instance, ["shop.orders"])["shop.orders"].stopped is None
     broken = instance.create_run_for_job(job, asset_selection=key, status=DagsterRunStatus.STARTED)
     instance.report_run_failed(broken, "the pool has no room")
     assert last_runs(instance, ["shop.orders"])["shop.orders"].stopped == "failed"

@@ -2,6 +2,7 @@
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from tidemark.cli.demo.board import Board
 from tidemark.engine.access import kafka
@@ -34,7 +35,7 @@ def test_the_board_follows_the_contracts_on_disk(contracts):
         out = Console(width=200)
         board.refresh()
         with out.capture() as said:
-            out.print(board.render({}, ""))
+            out.print(board.render({}, Text()))
         return said.get()
 
     assert "→ lake." not in shown()
@@ -51,3 +52,20 @@ def test_the_board_follows_the_contracts_on_disk(contracts):
     said = shown()
     assert "clicks → lake.clicks" in said
     assert "clicks.yaml" not in said
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_board_of_many_tables_ends_with_what_it_leaves_out(contracts, width):
+    for number in range(60):
+        (contracts / f"orders{number}.yaml").write_text(f"topic: orders{number}\n")
+    board = Board(load_from_environment())
+    (contracts / "clicks.yaml").write_text("topic: clicks\ntarget_leg: 1m\n")
+    board.refresh()
+    out = Console(width=width)
+    with out.capture() as said:
+        out.print(board.render({}, Text("where the UI is\nand how to stop"), height=20))
+    lines = said.get().splitlines()
+    assert len(lines) < 20
+    assert lines[-2:] == ["where the UI is", "and how to stop"]
+    assert " more, 0 of them fresh: tidemark status" in said.get()
+    assert "did you mean target_lag" in said.get().replace("\n", " ")

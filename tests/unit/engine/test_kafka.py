@@ -107,6 +107,36 @@ def test_a_topic_that_is_refused_or_headless_hides_no_other(admin, monkeypatch):
         asked.describe(["orders", "secret"])
 
 
+def test_a_topic_is_described_once_a_minute_where_only_lag_is_asked_for(admin, monkeypatch):
+    """Given looks at lag alone, then its id is asked for again when it is old, or when the ends say that it is another topic."""
+    asked, topics = admin(), Topics()
+    monkeypatch.setattr(asked, "_admin", topics)
+    described, describe = [], topics.describe_topics
+
+    def counting(found, **options):
+        described.append(sorted(found.topic_names))
+        return describe(found, **options)
+
+    def look(*names):
+        before = len(described)
+        asked.describe_each(names, whole=False)
+        return described[before:]
+
+    monkeypatch.setattr(topics, "describe_topics", counting)
+    assert look("orders") == [["orders"]]
+    assert look("orders", "clicks") == [["clicks"]]
+    assert look("orders", "clicks") == []
+    monkeypatch.setattr(
+        topics,
+        "list_offsets",
+        lambda request, **_: {each: done(ListOffsetsResultInfo(6, -1, 0)) for each in request},
+    )
+    assert look("orders") == [["orders"]]
+    assert look("orders", "clicks") == [["clicks"]]
+    monkeypatch.setattr(module, "_KNOWN_FOR", 0.0)
+    assert look("orders") == [["orders"]]
+
+
 def test_no_end_lies_below_the_log_start(admin, monkeypatch):
     """Given an open transaction whose first records were deleted, then a load from the end expects none of them."""
     asked = admin()

@@ -1,9 +1,10 @@
 """The live table: what was produced, what can be read, and how far apart they are."""
 
 import os
+import time
 from collections.abc import Mapping
 
-from rich.console import Group, RenderableType
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +17,12 @@ from tidemark.engine.config.configuration import places
 from tidemark.engine.config.follow import Followed
 from tidemark.engine.look.status import Status
 
+_AROUND = 4
+"""Lines beside those of tables: the heading, an empty one, the footer's first, and the cursor's."""
+
+_NARROW = 80
+"""Columns of a terminal, at least: how often a long line is broken."""
+
 
 class Board:
     """Looks at all tables when it is asked to; keeps its connections as long as the files say the same."""
@@ -26,12 +33,17 @@ class Board:
         self.broken: list[str] = []
         """What is wrong with the files; the tables of the last ones that could be read are shown meanwhile."""
         self.seen: dict[str, Status] = {}
+        """By table, worst first."""
+        self.took = 0.0
+        """Seconds of the last look."""
 
     def refresh(self) -> None:
         """Ask Kafka and the catalog about the tables that are on disk now."""
+        began = time.monotonic()
         self._follow()
         found = statuses_of(self.lake, self.lake.configuration.contracts, self._files.where.home)
         self.seen = {each.table: each for each in found}
+        self.took = time.monotonic() - began
 
     def _follow(self) -> None:
         try:
@@ -44,14 +56,27 @@ class Board:
             self.lake.close()
             self.lake = Lake(found)
 
-    def render(self, produced: Mapping[str, int], footer: RenderableType) -> Group:
-        """As a table, with a footer below."""
+    def render(self, produced: Mapping[str, int], footer: Text, height: int | None = None) -> Group:
+        """As a table by name, with a footer below; where there are more than `height` lines, worst first, and cut."""
+        more = f" (and {len(self.broken) - 1} more: tidemark check)" if len(self.broken) > 1 else ""
+        below: list[Text] = [Text(f"{first}{more}", style="red") for first in self.broken[:1]]
+        shown = sorted(self.seen.values(), key=lambda each: each.table)
+        taken = _AROUND + footer.plain.count("\n") + sum(1 + each.cell_len // _NARROW for each in below)
+        room = height - taken if height else len(shown)
+        is_cut = len(shown) > room
+        if is_cut:
+            worst = list(self.seen.values())
+            shown, rest = worst[: max(1, room - 1)], worst[max(1, room - 1) :]
+            fresh = sum(each.state == "fresh" for each in rest)
+            below.insert(
+                0, Text(f"and {len(rest)} more, {fresh} of them fresh: tidemark status", style="dim")
+            )
         table = Table(box=None, pad_edge=False)
-        table.add_column("topic → table")
+        table.add_column("topic → table", no_wrap=is_cut)
         table.add_column("state", no_wrap=True, min_width=8)
         for heading in ("produced", "readable", "quarantined", "lag", "behind", "newest row"):
             table.add_column(heading, justify="right", no_wrap=True)
-        for _, each in sorted(self.seen.items()):
+        for each in shown:
             counted = produced.get(each.topic, sum(each.end.values()) if each.end else None)
             table.add_row(
                 f"{each.topic} → {each.table}",
@@ -63,6 +88,4 @@ class Board:
                 age(each.lag_seconds),
                 Text(ago(each.table_clock)),
             )
-        more = f" (and {len(self.broken) - 1} more: tidemark check)" if len(self.broken) > 1 else ""
-        wrong = [Text(f"{first}{more}", style="red") for first in self.broken[:1]]
-        return Group(table, *wrong, "", footer)
+        return Group(table, *below, "", footer)

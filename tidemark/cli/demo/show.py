@@ -77,7 +77,7 @@ def dev() -> None:
 
         def pause() -> None:
             made.dagster.require_alive()
-            time.sleep(EVERY)
+            time.sleep(max(EVERY, 10 * board.took))  # a look at hundreds of tables takes a second of a core
 
         with suppress(KeyboardInterrupt):
             _watch(out, board, Counter(), Text(hint), pause)
@@ -141,7 +141,7 @@ def _watch(
     with Live(console=out, auto_refresh=False) as live:
         while True:
             board.refresh()
-            live.update(board.render(produced, footer), refresh=True)
+            live.update(board.render(produced, footer, out.height), refresh=True)
             if over():
                 return
 

@@ -49,7 +49,7 @@ class Tour:
         complete = self.until(
             lambda: all((each.rows or 0) > before[table] for table, each in self.board.seen.items())
         )
-        self.console.print(self.board.render(self.traffic.produced, ""))
+        self.console.print(self.board.render(self.traffic.produced, Text()))
         return self.verdict(complete, f"first rows of all topics after {time.monotonic() - began:.0f} s")
 
     def rows_by_sql(self) -> bool:

@@ -6,6 +6,7 @@ confluent-kafka's AdminClient answers a whole round for many topics at once; err
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakMethod
@@ -34,6 +35,23 @@ ELECTION = 10.0
 
 
 _PAUSE = 0.2
+_KNOWN_FOR = 60.0
+"""Seconds that ids and partitions of topics are believed where only lag is asked for: each `describe_topics` leaves an
+object per topic in confluent_kafka's memory for good, and a sensor asks every few seconds for months."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """A topic's id and partitions, when (monotonic seconds) they were told, and the ends that were seen last."""
+
+    topic_id: str | None
+    partitions: tuple[int, ...]
+    at: float
+    end: Mapping[int, int]
+
+    def is_of(self, found: Topic | Outage | Stopped | None) -> bool:
+        """Whether this may be the topic that was looked at now: its records do not become fewer."""
+        return isinstance(found, Topic) and all(found.end[p] >= self.end.get(p, 0) for p in self.partitions)
 
 
 class _NoLeader(Outage):
@@ -47,6 +65,7 @@ class KafkaAdmin:
         self.cluster = cluster
         self._errors: list[str] = []
         self._auth_failed = False
+        self._lately: dict[str, _Described] = {}
         remember = WeakMethod(self._remember)  # else a client that was lost keeps its threads for a while
         self._admin = AdminClient(
             {
@@ -98,7 +117,8 @@ class KafkaAdmin:
         """As `describe`, but for a topic that is refused, or has no leader, the reason: it hides no other topic.
 
         With `whole` false only the read_committed end is asked for, and log start and high watermark repeat it: one
-        request per leader instead of three, enough to notice lag.
+        request per leader instead of three, enough to notice lag. Id and partitions may be a minute old then, unless
+        the ends say that it is another topic.
 
         Raises:
             Outage: the cluster does not answer.
@@ -106,33 +126,59 @@ class KafkaAdmin:
         """
         if not topics:
             return {}
+        known = {} if whole else self._believed(topics)
+        found = self._looked_at(topics, known, whole=whole)
+        doubtful = [name for name, each in known.items() if not each.is_of(found.get(name))]
+        if doubtful:
+            found = {n: each for n, each in found.items() if n not in doubtful}
+            found |= self._looked_at(doubtful, {}, whole=whole)
+        return found
+
+    def _believed(self, topics: Iterable[str]) -> dict[str, _Described]:
+        since = time.monotonic() - _KNOWN_FOR
+        there = {name: self._lately.get(name) for name in topics}
+        return {name: each for name, each in there.items() if each is not None and each.at > since}
+
+    def _looked_at(
+        self, topics: Iterable[str], known: Mapping[str, _Described], *, whole: bool
+    ) -> dict[str, Topic | Outage | Stopped]:
+        """Those of the topics that are there, or why one cannot be looked at."""
         cluster_id = self.cluster_id()
-        described = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT)
         faults: dict[str, Outage | Stopped] = {}
-        found = {}
-        for name, future in described.items():
-            try:
-                if (answer := self._unless_missing(future)) is not None:
-                    found[name] = answer
-            except (Outage, Stopped) as fault:
-                faults[name] = fault
-        partitions = {name: [p.id for p in topic.partitions] for name, topic in found.items()}
+        described = self._described([name for name in topics if name not in known], faults) | dict(known)
+        partitions = {name: each.partitions for name, each in described.items()}
         end = self._list(partitions, OffsetSpec.latest(), faults, committed=True)
         start = self._list(partitions, OffsetSpec.earliest(), faults) if whole else end
         end = _readable(end, start)
         high = self._list(partitions, OffsetSpec.latest(), faults) if whole else end
+        looked_at = {name: each for name, each in described.items() if name not in faults}
+        self._lately |= {name: replace(each, end=end[name]) for name, each in looked_at.items()}
         return faults | {
             name: Topic(
                 name=name,
                 cluster_id=cluster_id,
-                topic_id=_topic_id(topic),
+                topic_id=each.topic_id,
                 log_start=start[name],
                 end=end[name],
                 high_watermark=high[name],
             )
-            for name, topic in found.items()
-            if name not in faults
+            for name, each in looked_at.items()
         }
+
+    def _described(self, topics: Sequence[str], faults: dict[str, Outage | Stopped]) -> dict[str, _Described]:
+        """Those of the topics that exist; one that is refused is put into `faults`."""
+        if not topics:
+            return {}
+        asked = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT)
+        found = {}
+        for name, future in asked.items():
+            try:
+                if (answer := self._unless_missing(future)) is not None:
+                    partitions = tuple(p.id for p in answer.partitions)
+                    found[name] = _Described(_topic_id(answer), partitions, time.monotonic(), {})
+            except (Outage, Stopped) as fault:
+                faults[name] = fault
+        return found
 
     def offsets_at(self, topic: str, partitions: Iterable[int], milliseconds: int) -> dict[int, int]:
         """The first offset at or after a time (Unix milliseconds) per partition; the end where there is none.

@@ -13,6 +13,9 @@ from tidemark.engine.access.kafka import TIMEOUT
 
 PATIENCE = 5.0
 """Seconds for reading one record of each partition; what has not come by then is unknown."""
+_FETCHES = (16 * 1024, 1024**2)
+"""Bytes of a partition's fetch, first and for what has not come by half the time. Kafka ignores the bound for one
+partition of an answer alone: where batches are larger, each answer brings a single one."""
 
 
 def headrooms(cluster: KafkaCluster, wanted: Mapping[str, Mapping[int, int]]) -> dict[str, float | None]:
@@ -78,9 +81,21 @@ def _settings(cluster: KafkaCluster, topics: Iterable[str]) -> dict[str, dict[st
 
 def _oldest(cluster: KafkaCluster, wanted: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
     """The oldest timestamp (ms) among the first records at these offsets; topics that could not be read are absent."""
-    open_ones = {(topic, p): offset for topic, offsets in wanted.items() for p, offset in offsets.items()}
-    if not open_ones:
-        return {}
+    waiting = {(topic, p): offset for topic, offsets in wanted.items() for p, offset in offsets.items()}
+    times: dict[str, int] = {}
+    for fetch in _FETCHES:
+        if waiting:
+            for (topic, p), at in _first(cluster, waiting, fetch).items():
+                times[topic] = min(times.get(topic, at), at)
+                del waiting[topic, p]
+    unread = {topic for topic, _ in waiting}
+    return {topic: at for topic, at in times.items() if topic not in unread}
+
+
+def _first(
+    cluster: KafkaCluster, wanted: Mapping[tuple[str, int], int], fetch: int
+) -> dict[tuple[str, int], int]:
+    """The timestamp (ms) of the first record at or after these offsets; partitions not read in time are absent."""
     consumer = Consumer(
         {
             **cluster.client_properties(),
@@ -89,22 +104,20 @@ def _oldest(cluster: KafkaCluster, wanted: Mapping[str, Mapping[int, int]]) -> d
             "isolation.level": "read_committed",
             "auto.offset.reset": "earliest",
             "queued.min.messages": 1,
-            "fetch.message.max.bytes": 1024,
+            "fetch.message.max.bytes": fetch,
             "log_level": 0,
         }
     )
-    times: dict[str, int] = {}
+    found: dict[tuple[str, int], int] = {}
     try:
-        consumer.assign([TopicPartition(topic, p, offset) for (topic, p), offset in open_ones.items()])
-        until = time.monotonic() + PATIENCE
-        while open_ones and time.monotonic() < until:
+        consumer.assign([TopicPartition(topic, p, offset) for (topic, p), offset in wanted.items()])
+        until = time.monotonic() + PATIENCE / len(_FETCHES)
+        while len(found) < len(wanted) and time.monotonic() < until:
             for message in consumer.consume(1000, timeout=0.1):
-                where = message.topic(), message.partition()
-                undated = message.timestamp()[1] < 0
-                if message.error() is None and not undated and open_ones.pop(where, None) is not None:
-                    times[where[0]] = min(times.get(where[0], message.timestamp()[1]), message.timestamp()[1])
+                where, at = (message.topic(), message.partition()), message.timestamp()[1]
+                if message.error() is None and at >= 0 and where in wanted and where not in found:
+                    found[where] = at
                     consumer.pause([TopicPartition(*where)])
     finally:
         consumer.close()
-    unread = {topic for topic, _ in open_ones}
-    return {topic: at for topic, at in times.items() if topic not in unread}
+    return found
