@@ -36,8 +36,8 @@ ELECTION = 10.0
 
 _PAUSE = 0.2
 _KNOWN_FOR = 60.0
-"""Seconds that ids and partitions of topics are believed where only lag is asked for: each `describe_topics` leaves an
-object per topic in confluent_kafka's memory for good, and a sensor asks every few seconds for months."""
+"""Seconds that ids and partitions of topics are believed by those who only look: each `describe_topics` leaves an
+object per topic in confluent_kafka's memory for good, and a sensor looks every few seconds for months."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class KafkaAdmin:
             Outage: `kafka_down`.
             Stopped: `permission_denied`.
         """
-        found = self.describe_each(topics)
+        found = self._looked_at(topics, {}, whole=True)
         for answer in found.values():
             if not isinstance(answer, Topic):
                 raise answer
@@ -114,19 +114,17 @@ class KafkaAdmin:
     def describe_each(
         self, topics: Sequence[str], *, whole: bool = True
     ) -> dict[str, Topic | Outage | Stopped]:
-        """As `describe`, but for a topic that is refused, or has no leader, the reason: it hides no other topic.
+        """For those who look again and again: a topic that is refused, or has no leader, has the reason in its place.
 
-        With `whole` false only the read_committed end is asked for, and log start and high watermark repeat it: one
-        request per leader instead of three, enough to notice lag. Id and partitions may be a minute old then, unless
-        the ends say that it is another topic.
+        Ids and partitions may be a minute old, unless the ends say that it is another topic. With `whole` false only
+        the read_committed end is asked for, and log start and high watermark repeat it: one request per leader instead
+        of three, enough to notice lag.
 
         Raises:
             Outage: the cluster does not answer.
             Stopped: `permission_denied` by the cluster as a whole.
         """
-        if not topics:
-            return {}
-        known = {} if whole else self._believed(topics)
+        known = self._believed(topics)
         found = self._looked_at(topics, known, whole=whole)
         doubtful = [name for name, each in known.items() if not each.is_of(found.get(name))]
         if doubtful:
@@ -140,9 +138,11 @@ class KafkaAdmin:
         return {name: each for name, each in there.items() if each is not None and each.at > since}
 
     def _looked_at(
-        self, topics: Iterable[str], known: Mapping[str, _Described], *, whole: bool
+        self, topics: Sequence[str], known: Mapping[str, _Described], *, whole: bool
     ) -> dict[str, Topic | Outage | Stopped]:
         """Those of the topics that are there, or why one cannot be looked at."""
+        if not topics:
+            return {}
         cluster_id = self.cluster_id()
         faults: dict[str, Outage | Stopped] = {}
         described = self._described([name for name in topics if name not in known], faults) | dict(known)
