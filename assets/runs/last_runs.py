@@ -109,6 +109,8 @@ def why_step(event: DagsterEvent) -> str:
 def why_run(instance: dg.DagsterInstance, run_id: str) -> str:
     """What a run failed of in which no step did."""
     says, error = _failure(instance, run_id)
+    if says == DIED:
+        error = error or _why_not_begun(instance, run_id)
     return error or says or "the run failed before any step did"
 
 
@@ -124,12 +126,13 @@ def _failure(instance: dg.DagsterInstance, run_id: str) -> tuple[str, str]:
     event = found[0].event_log_entry.dagster_event if found else None
     error = getattr(event.event_specific_data, "error", None) if event else None
     says = (event.message or "") if event else ""
-    why = error.message.strip() if error else ""
-    return (DIED, why or _why_not_begun(instance, run_id)) if says == _OUTSIDE else (says, why)
+    return DIED if says == _OUTSIDE else says, error.message.strip() if error else ""
 
 
 def _why_not_begun(instance: dg.DagsterInstance, run_id: str) -> str:
     """What kept the process of a run from its work, if it could tell: definitions that cannot be loaded, say."""
+    if instance.get_records_for_run(run_id, of_type=DagsterEventType.RUN_START, limit=1).records:
+        return ""
     told = instance.get_records_for_run(run_id, of_type=DagsterEventType.ENGINE_EVENT).records
     events = (each.event_log_entry.dagster_event for each in reversed(told))
     errors = (getattr(event.event_specific_data, "error", None) for event in events if event)

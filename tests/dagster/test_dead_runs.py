@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import dagster as dg
 import pytest
-from dagster import AssetKey, DagsterInstance, DagsterRunStatus
+from dagster import AssetKey, DagsterEvent, DagsterEventType, DagsterInstance, DagsterRunStatus
 from dagster._core.events import EngineEventData
 from dagster._core.remote_origin import (
     RegisteredCodeLocationOrigin,
@@ -97,6 +97,13 @@ def test_tables_of_a_run_that_was_killed_are_at_no_fault(defs, instance):
     instance.report_engine_event("Could not load job definition.", edited, EngineEventData(error=error))
     instance.report_run_failed(edited)
     assert why_run(instance, edited.run_id) == "broken.yaml:2: valeu: unknown key"
+    begun = instance.create_run_for_job(job, asset_selection=key, status=DagsterRunStatus.STARTING)
+    instance.report_engine_event("It was launched at the second try.", begun, EngineEventData(error=error))
+    instance.report_dagster_event(
+        DagsterEvent(DagsterEventType.RUN_START.value, begun.job_name), begun.run_id
+    )
+    instance.report_run_failed(begun)
+    assert why_run(instance, begun.run_id) == DIED
     assert last_runs(instance, ["shop.orders"])["shop.orders"].stopped is None
     broken = instance.create_run_for_job(job, asset_selection=key, status=DagsterRunStatus.STARTED)
     instance.report_run_failed(broken, "the pool has no room")

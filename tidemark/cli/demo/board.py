@@ -34,16 +34,16 @@ class Board:
         """What is wrong with the files; the tables of the last ones that could be read are shown meanwhile."""
         self.seen: dict[str, Status] = {}
         """By table, worst first."""
-        self.took = 0.0
-        """Seconds of the last look."""
+        self.cpu = 0.0
+        """Seconds that the last look took of a core, whatever it waited."""
 
     def refresh(self) -> None:
         """Ask Kafka and the catalog about the tables that are on disk now."""
-        began = time.monotonic()
+        before = time.process_time()
         self._follow()
         found = statuses_of(self.lake, self.lake.configuration.contracts, self._files.where.home)
         self.seen = {each.table: each for each in found}
-        self.took = time.monotonic() - began
+        self.cpu = time.process_time() - before
 
     def _follow(self) -> None:
         try:

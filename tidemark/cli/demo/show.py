@@ -26,6 +26,8 @@ from tidemark.domain.errors import Refused
 from tidemark.engine.config.configuration import load_from_environment
 
 EVERY = 2.0
+REST = 10
+"""Times as long as a look had a core: one at hundreds of tables takes a second of it."""
 GIB = 1024**3
 Step = Callable[[], bool]
 
@@ -76,8 +78,10 @@ def dev() -> None:
             return
 
         def pause() -> None:
-            made.dagster.require_alive()
-            time.sleep(max(EVERY, 10 * board.took))  # a look at hundreds of tables takes a second of a core
+            rests = max(1, round(REST * board.cpu / EVERY))
+            for _ in range(rests):
+                made.dagster.require_alive()
+                time.sleep(EVERY)
 
         with suppress(KeyboardInterrupt):
             _watch(out, board, Counter(), Text(hint), pause)

@@ -4,7 +4,6 @@ Repeating the command goes on where it stopped. The shadow says what is being lo
 table's own receipts whether it was published: a process may die on any line.
 """
 
-import json
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -20,6 +19,7 @@ from tidemark.engine.access.outages import translated
 from tidemark.engine.access.snapshots import ledger_of, made_at
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
+from tidemark.engine.operate.backfill.abort import abort, abort_logged_late, forget_abort
 from tidemark.engine.operate.backfill.compare import Compared, compare_windows
 from tidemark.engine.operate.backfill.cutover import attempt_cutover, cutover_id, published
 from tidemark.engine.operate.backfill.files import readable
@@ -32,7 +32,6 @@ from tidemark.engine.operate.backfill.plan import (
     check_elsewhere,
     opened_again,
     other_files,
-    require_same,
     require_same_rules,
     require_shadow,
     rows_beside,
@@ -54,14 +53,12 @@ from tidemark.engine.operate.backfill.source import all_rows, in_range, state_no
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.lease import existing
-from tidemark.engine.table.operations import Operation, Signature, log_operation, log_unfinished_act
+from tidemark.engine.table.operations import Operation, Signature, log_operation
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.races import until_not_overtaken
 from tidemark.engine.table.settle import settle
 from tidemark.engine.table.unlogged import log_missing_acts
 
-ABORTING = "tidemark.backfill-aborting"
-"""Property of the table while a backfill is dropped: who does it, until that is logged."""
 LISTED = 1_000
 """Windows whose figures go into the operations log; the others are counted there."""
 
@@ -84,11 +81,11 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
         if source == Source("topic", contract.topic, contract.cluster):
             source = Source()  # named or not: as a source of its own its rows would be there twice
         found = under_way(lake, contract)
-        late = _logged_late(lake, contract, target, signature) if found is None else None
+        late = abort_logged_late(lake, contract, target, signature) if found is None else None
         if asked.abort and late is not None:
             return late
         if asked.abort:
-            told, after = _abort(lake, contract, source, found, asked, signature), target.head
+            told, after = abort(lake, contract, source, found, asked, signature), target.head
         elif found is None and (done := _done(lake, contract, target, source, asked)) is not None:
             told, after = {**done, "step": "cutover", "already_there": True}, target.head
         else:
@@ -104,75 +101,12 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
             after,
         )
         if not signature.dry_run:
-            _forget_abort(lake, contract)
+            forget_abort(lake, contract)
         return operation
 
 
 def _readable(source: Source) -> AbstractContextManager[None]:
     return readable(source.name) if source.kind == "parquet" else nullcontext()
-
-
-def _logged_late(
-    lake: Lake, contract: Contract, target: TableState, signature: Signature
-) -> Operation | None:
-    """The abort of a run that died when all was dropped and nothing logged; it is logged, now.
-
-    Unless what it had begun to drop was published by somebody else: nothing of that was dropped.
-    """
-    text = target.properties.get(ABORTING)
-    if signature.dry_run or not text:
-        return None
-    says = json.loads(text)
-    done = None
-    if published(lake, contract, cutover_id(contract, says.get("shadow"))) is None:
-        done = log_unfinished_act(lake, says, "backfill", contract.table, **says["told"])
-    _forget_abort(lake, contract)
-    return done
-
-
-def _forget_abort(lake: Lake, contract: Contract) -> None:
-    if ABORTING in lake.state(contract.table, ledger=False).properties:
-        set_properties(lake, contract.table, {ABORTING: None})
-
-
-def _abort(
-    lake: Lake,
-    contract: Contract,
-    source: Source,
-    found: tuple[TableState, Backfill] | None,
-    asked: Asked,
-    signature: Signature,
-) -> dict[str, Any]:
-    if found is None:
-        raise Refused(
-            f"no backfill of {contract.table} is under way",
-            next_step=f"tidemark status {contract.table} names one that is",
-            table=contract.table,
-        )
-    state, plan = found
-    require_same(contract, source_of(contract, plan), plan, source, asked)
-    rows = sum(w.written for w in state.ledger.totals.values()) if state.ledger else 0
-    told = {"step": "abort", "source": plan.source, "rows_dropped": rows}
-    if not signature.dry_run:
-        _require_unpublished(lake, contract, state)
-        note = signature.as_note(told=told, shadow=state.uuid)
-        set_properties(lake, contract.table, {ABORTING: note})
-        let_go(lake, contract, source_of(contract, plan))
-        pause_point("dropping")
-        drop_shadow(lake, contract)
-        _require_unpublished(lake, contract, state)  # somebody's cutover may have been faster
-    return told
-
-
-def _require_unpublished(lake: Lake, contract: Contract, shadow: TableState) -> None:
-    """Raises Refused where it is published; no abort of it is to be logged then."""
-    if published(lake, contract, cutover_id(contract, shadow.uuid)) is not None:
-        _forget_abort(lake, contract)
-        raise Refused(
-            f"the backfill of {contract.table} is published already",
-            next_step="tidemark rollback undoes it; repeat the backfill with --cutover to clear up behind it",
-            table=contract.table,
-        )
 
 
 def _done(
