@@ -30,7 +30,7 @@ ROLES = (
     "dagster-webserver",
     "dagster-daemon",
     "spawn_main",
-    "SparkConnectServer",
+    "ConnectServer",
 )
 LINGER = 100.0
 """Seconds after the last table was loaded in which the run waits for more and ends."""

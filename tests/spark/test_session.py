@@ -82,3 +82,21 @@ def test_a_default_session_is_kept_by_a_server_that_forgets_idle_ones(tmp_path, 
             idle.range(1).count()
         kept.stop()
         idle.stop()
+
+
+def test_code_that_one_session_has_compiled_serves_the_next(stack):
+    """Given a plan whose code is generated, when another session has the same plan, then nothing is compiled for it."""
+    asked = "java_method('org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator', 'compileTime')"
+    plan = "SELECT sum(id * 7919 + {number}) AS n FROM range(1000) WHERE id % 3 = 1"
+    number = uuid4().int % 1_000_000
+
+    def compiled_for(number: int) -> int:
+        session = connect(stack["spark"]["remote"])
+        before = int(session.sql(f"SELECT {asked}").first()[0])
+        session.sql(plan.format(number=number)).collect()
+        after = int(session.sql(f"SELECT {asked}").first()[0])
+        session.stop()
+        return after - before
+
+    assert compiled_for(number) > 0, "code was generated"
+    assert compiled_for(number) == 0

@@ -127,6 +127,9 @@ def settings(cores: int) -> dict[str, str]:
         # A plan that is kept between two questions keeps the table state it was made with.
         "spark.connect.session.planCache.enabled": "false",
         "spark.connect.session.manager.defaultSessionTimeout": "30m",
+        # With class loaders of their own, sessions would compile the code of each plan anew: each run (ConnectServer).
+        "spark.sql.artifact.isolation.enabled": "false",
+        "spark.sql.codegen.cache.maxEntries": "1000",  # of which a table has seven, and Spark keeps 100
         # Else PySpark looks through its call stack at every column expression, a tenth of a small batch's client.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # A server that lives for weeks keeps no history: nobody looks at its UI.
@@ -180,7 +183,7 @@ class Spark:
         main = [
             "org.apache.spark.deploy.SparkSubmit",
             *("--properties-file", str(properties)),
-            *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"),
+            *("--class", "tidemark.spark.ConnectServer", "spark-internal"),
         ]
         python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
         environment = {
