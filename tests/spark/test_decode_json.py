@@ -17,7 +17,7 @@ from tidemark.engine.decode.decoding import NO_ID, Decoding
 from tidemark.engine.decode.failures import explain_failures
 from tidemark.engine.decode.on_server import NAME
 from tidemark.engine.decode.records import CAUSE, FATE, VALUE, decode
-from tidemark.engine.ingest.observe import Observed, evidence, observed
+from tidemark.engine.ingest.observe import Counting, Observed, evidence, observed
 
 FIELDS = {
     "id": "bigint",
@@ -164,9 +164,10 @@ def test_a_batch_is_evaluated_once_and_counted_once(
     spark.sql(
         "CREATE TABLE lake.json_types.once (id bigint) USING iceberg TBLPROPERTIES ('write.distribution-mode'='none')"
     )
-    counted = observed(decoded, [0], observation).where("_tidemark_fate = 'written'")
+    counting = Counting([0])
+    counted = observed(decoded, counting, observation).where("_tidemark_written")
     counted.select("id").writeTo("lake.json_types.once").append()
-    seen = evidence(observation, [0])
+    seen = evidence(observation, counting)
     assert (seen.read, seen.unwritten) == ({0: 10_000}, 1_000)
     assert spark.table("lake.json_types.once").count() == 9_000
     spark.sql("DROP TABLE lake.json_types.once PURGE")

@@ -154,3 +154,12 @@ def test_valid_utf8_is_told_from_other_bytes(spark: SparkSession, text: bytes) -
     raw = spark.createDataFrame([Row(value=text)], "value binary")
     (row,) = raw.select(F.is_valid_utf8(F.col("value").cast("string")).alias("valid")).collect()
     assert row["valid"] == (text.decode(errors="replace").encode() == text)
+
+
+def test_one_wrong_byte_is_seen_wherever_it_is(spark: SparkSession) -> None:
+    """Given texts of 0 to 25 bytes with a byte in each place that is no UTF-8, when they are judged, then none is valid but those without it."""
+    texts = [b"a" * size for size in range(26)]
+    broken = [text[:at] + b"\xff" + text[at + 1 :] for text in texts for at in range(len(text))]
+    raw = spark.createDataFrame([Row(value=text) for text in (*texts, *broken)], "value binary")
+    judged = raw.select("value", F.is_valid_utf8(F.col("value").cast("string")).alias("valid"))
+    assert {bytes(row.value) for row in judged.collect() if row.valid} == set(texts)

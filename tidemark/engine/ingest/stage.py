@@ -1,6 +1,6 @@
 """Stage a batch on its attempt branch: one pass from Kafka to files, counted on the way."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 from pyiceberg.table.snapshots import Snapshot
@@ -17,9 +17,9 @@ from tidemark.domain.ledger.offsets import total
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.snapshots import summary_of
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.decode.records import DETAIL, FATE, VALUE
+from tidemark.engine.decode.records import DETAIL, VALUE
 from tidemark.engine.faults import pause_point
-from tidemark.engine.ingest.observe import EventTime, Observed, evidence, observed
+from tidemark.engine.ingest.observe import WRITTEN, Counting, EventTime, Observed, evidence, observed
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.read import SMALL_BATCH
 from tidemark.engine.table.branch import Attempt, branch_head, branch_identifier
@@ -57,19 +57,17 @@ def stage(lake: Lake, plan: Plan, decoded: DataFrame) -> Staged:
     """Write the good rows of `decoded` to the open attempt branch."""
     observation = Observed(f"batch {plan.batch_id} {plan.attempt_id}")
     names = [quoted_name(f.name) for f in plan.columns.fields]
-    several, event_time = plan.contract.event is not None, _event_time(plan)
+    several = plan.contract.event is not None
+    counting = Counting(plan.ranges, plan.schemas.known, _event_time(plan), plan.row_rules, several)
     seen = decoded.drop(VALUE, DETAIL)  # else counting would copy the bytes of every record
-    counted = observed(seen, plan.ranges, observation, event_time, plan.row_rules, several_types=several)
-    rows = counted.where(F.col(FATE) == "written")
+    rows = observed(seen, counting, observation).where(F.col(WRITTEN))
     writer = rows.select(*names, KAFKA_COLUMN.name).writeTo(branch_identifier(lake, plan.attempt))
     for option, value in _layout(plan, columnar=lake.writes_columns).items():
         writer = writer.option(option, value)
     writer.option(f"snapshot-property.{BATCH_PROPERTY}", f"{plan.batch_id}/{plan.attempt_id}").append()
     snapshot = branch_head(lake, plan.attempt)
     pause_point("staged")
-    found = evidence(observation, plan.ranges, plan.row_rules)
-    listed = found.schema_ids & plan.schemas.known  # else each record that is not framed adds a number
-    return Staged.of(plan.attempt, snapshot, replace(found, schema_ids=listed))
+    return Staged.of(plan.attempt, snapshot, evidence(observation, counting))
 
 
 def _event_time(plan: Plan) -> EventTime | None:

@@ -10,19 +10,31 @@ public final class Utf8 {
   private Utf8() {}
 
   public static boolean isValid(UTF8String text) {
-    Object base = text.getBaseObject();
-    long at = text.getBaseOffset();
-    long end = at + text.numBytes();
-    for (; at + Long.BYTES <= end; at += Long.BYTES) {
-      if ((Platform.getLong(base, at) & NOT_ASCII) != 0) {
-        return text.isValid();
-      }
+    return isAscii(text.getBaseObject(), text.getBaseOffset(), text.numBytes()) || text.isValid();
+  }
+
+  /** Eight bytes at a time; the last eight may be of those before, so that none is left over. */
+  private static boolean isAscii(Object base, long from, int size) {
+    if (size < Long.BYTES) {
+      return isShortAscii(base, from, size);
     }
-    for (; at < end; at++) {
-      if (Platform.getByte(base, at) < 0) {
-        return text.isValid();
-      }
+    long last = from + size - Long.BYTES;
+    long seen = Platform.getLong(base, last);
+    for (long at = from; at < last; at += Long.BYTES) {
+      seen |= Platform.getLong(base, at);
     }
-    return true;
+    return (seen & NOT_ASCII) == 0;
+  }
+
+  private static boolean isShortAscii(Object base, long from, int size) {
+    if (size >= Integer.BYTES) {
+      int seen = Platform.getInt(base, from) | Platform.getInt(base, from + size - Integer.BYTES);
+      return (seen & (int) NOT_ASCII) == 0;
+    }
+    int seen = 0;
+    for (int i = 0; i < size; i++) {
+      seen |= Platform.getByte(base, from + i);
+    }
+    return seen >= 0;
   }
 }

@@ -83,16 +83,25 @@ final class BytesDictionary {
 
   private static int hash(byte[] bytes, int from, int size) {
     long hash = size;
-    int at = from;
     int last = from + size - Long.BYTES;
-    for (; at <= last; at += Long.BYTES) {
-      hash = (hash ^ (long) LONG.get(bytes, at)) * SPREAD;
-      hash ^= hash >>> 29;
+    for (int at = from; at < last; at += Long.BYTES) {
+      hash = mixed(hash, (long) LONG.get(bytes, at));
     }
-    for (; at < from + size; at++) {
-      hash = (hash ^ bytes[at]) * SPREAD;
-    }
+    hash = mixed(hash, size < Long.BYTES ? few(bytes, from, size) : (long) LONG.get(bytes, last));
     return (int) (hash * SPREAD >>> 32); // the last bytes too reach all of these bits
+  }
+
+  private static long mixed(long hash, long next) {
+    long mixed = (hash ^ next) * SPREAD;
+    return mixed ^ mixed >>> 29;
+  }
+
+  /** Fewer than eight bytes, some of them twice. */
+  private static long few(byte[] bytes, int from, int size) {
+    if (size >= Integer.BYTES) {
+      return (long) (int) INT.get(bytes, from) << 32 ^ (int) INT.get(bytes, from + size - Integer.BYTES);
+    }
+    return size == 0 ? 0 : bytes[from] << 16 ^ bytes[from + size / 2] << 8 ^ bytes[from + size - 1];
   }
 
   private void grow() {
