@@ -308,3 +308,19 @@ class TestAPlan:
             ("widen_type", ("m", "value", "element", "n")),
             ("add_column", ("m", "value", "element", "x")),
         }
+
+
+def test_what_clashes_only_with_what_goes_to_quarantine_goes_there_too() -> None:
+    """Given that new columns go to quarantine, and two versions that want one of the same name and other types, then no person is asked about the second; where the first column is added, one is."""
+    table = Struct((Field("a", INT),))
+    first = WriterColumns(7, 2, Struct((Field("a", INT), Field("b", INT))))
+    second = WriterColumns(8, 3, Struct((Field("a", INT), Field("b", STRING))))
+    aside = plan_schema("a.b", table, [first, second], SchemaChanges(add_column="quarantine"))
+    assert {(c.kind, c.path, c.new, c.verdict, c.schema_id) for c in aside.changes} == {
+        ("add_column", ("b",), INT, "quarantine", 7),
+        ("add_column", ("b",), STRING, "quarantine", 8),
+    }
+    alone = plan_schema("a.b", table, [second], SchemaChanges(add_column="quarantine"))
+    assert set(alone.changes) < set(aside.changes)
+    asked = plan_schema("a.b", table, [first, second], SchemaChanges())
+    assert [(c.kind, c.verdict, c.schema_id) for c in asked.of("review")] == [("incompatible", "review", 8)]

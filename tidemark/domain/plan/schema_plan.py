@@ -192,11 +192,24 @@ def _fitting(
             apart.append(_without_columns(writer, str(error), policy))
             continue
         clashes = [d for d in lacking if d.kind == "incompatible"]
-        apart += [_change(clash, writer, policy) for clash in clashes]
+        apart += [
+            _change(_aside(clash, columns, writer, policy) or clash, writer, policy) for clash in clashes
+        ]
         if not (clashes and writer.id):  # what the contract itself declares stays wanted
             sound.append(writer)
             grown = more
     return _Fitting(tuple(sound), tuple(apart), grown)
+
+
+def _aside(
+    clash: Difference, columns: Struct, writer: WriterColumns, policy: SchemaChanges
+) -> Difference | None:
+    """What the writer asks of the table itself there, if the contract sends that to quarantine.
+
+    It clashes with what another writer asks then, which the table will not get either.
+    """
+    own = (d for d in _differences(columns, writer.columns) if d.path == clash.path[: len(d.path)])
+    return next((d for d in own if getattr(policy, _KINDS[d.kind]) == "quarantine"), None)
 
 
 def _check_names(lacking: Iterable[Difference], columns: Struct, taken: Collection[str]) -> None:
