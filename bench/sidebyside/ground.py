@@ -187,7 +187,8 @@ class Ground:
         """The catalog for Iceberg's Java library."""
         prefix = f"spark.sql.catalog.{NAME}."
         spark = LocalCatalog(self.home).spark()
-        return {key.removeprefix(prefix): value for key, value in spark.items() if key.startswith(prefix)}
+        found = {key.removeprefix(prefix): value for key, value in spark.items() if key.startswith(prefix)}
+        return found | {"catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog"}  # others have no jar of Tidemark
 
     def _filled(self, workload: Workload, count: int) -> Topic:
         name = f"{workload.name}_{count}"

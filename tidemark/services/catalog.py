@@ -64,7 +64,7 @@ class LocalCatalog:
         prefix = f"spark.sql.catalog.{NAME}"
         return {
             prefix: "org.apache.iceberg.spark.SparkCatalog",
-            f"{prefix}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+            f"{prefix}.catalog-impl": "tidemark.iceberg.ClosingJdbcCatalog",
             f"{prefix}.uri": f"jdbc:sqlite:{self.file}?busy_timeout={BUSY_SECONDS * 1000}",
             f"{prefix}.jdbc.schema-version": "V1",
             f"{prefix}.warehouse": self.warehouse,

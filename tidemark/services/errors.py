@@ -32,5 +32,6 @@ class ServiceFailed(ServiceError):
 def _last_words(log: Path) -> str:
     if not log.exists():
         return ""
-    text = log.read_text(errors="replace").splitlines()[-8:]
-    return "".join(f"\n  {line[:300]}" for line in text)
+    lines = log.read_text(errors="replace").splitlines()
+    told = [line for line in lines if not line.startswith(("\tat ", "\t... "))]  # a stack is longer than its cause
+    return "".join(f"\n  {line[:300]}" for line in told[-8:])

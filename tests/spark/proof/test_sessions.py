@@ -56,3 +56,25 @@ def test_the_readers_of_a_backlog_go_with_it(lakehouse):
         outcome = drained.result()
     assert (outcome.state, outcome.commits) == ("fresh", 3)
     until(lambda: readers() == 0, "readers of the backlog to go", 20)
+
+
+def test_the_catalogs_of_sessions_that_ended_hold_no_files(lakehouse):
+    """Given twelve sessions that have each asked the catalog, when they have ended and garbage was collected, then the server has no connection to it more than before."""
+    server = psutil.Process(lakehouse.status["processes"]["spark"])
+    last = lakehouse.open_lake()
+
+    def connections():  # the database's own file is kept for the next one, while any is there
+        return sum(each.path.endswith("catalog.db-wal") for each in server.open_files())
+
+    def after_collection():
+        last.spark().sql("SELECT java_method('java.lang.System', 'gc')").collect()
+        return connections()
+
+    before = after_collection()
+    for _ in range(12):
+        lake = lakehouse.open_lake()
+        lake.spark().sql(f"SHOW NAMESPACES IN {lake.platform.catalog.name}").collect()
+        lake.close()
+    assert connections() >= before + 6, "one that is collected meanwhile has fewer"
+    until(lambda: after_collection() <= before, "connections that nobody uses to be closed", 30)
+    last.close()
