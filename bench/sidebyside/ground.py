@@ -188,7 +188,8 @@ class Ground:
         prefix = f"spark.sql.catalog.{NAME}."
         spark = LocalCatalog(self.home).spark()
         found = {key.removeprefix(prefix): value for key, value in spark.items() if key.startswith(prefix)}
-        return found | {"catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog"}  # others have no jar of Tidemark
+        # others have no jar of Tidemark
+        return found | {"catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog"}
 
     def _filled(self, workload: Workload, count: int) -> Topic:
         name = f"{workload.name}_{count}"

@@ -33,5 +33,6 @@ def _last_words(log: Path) -> str:
     if not log.exists():
         return ""
     lines = log.read_text(errors="replace").splitlines()
-    told = [line for line in lines if not line.startswith(("\tat ", "\t... "))]  # a stack is longer than its cause
+    # a stack of Java is longer than its cause
+    told = [line for line in lines if not line.startswith(("\tat ", "\t... "))]
     return "".join(f"\n  {line[:300]}" for line in told[-8:])
