@@ -33,8 +33,8 @@ def prepare() -> None:
 def leave_when_idle() -> None:
     """End this process once it has had no worker for `IDLE`; Spark starts it again when it needs one.
 
-    Spark starts a daemon for each session, and ends none of them before itself: 120 MB for every run that has decoded
-    JSON or Protobuf.
+    Spark ends none before itself: 120 MB once something was decoded in Python, and for each session where these have
+    class loaders of their own.
     """
     fork, workers, busy = os.fork, set[int](), time.monotonic()
 

@@ -324,3 +324,20 @@ def test_what_clashes_only_with_what_goes_to_quarantine_goes_there_too() -> None
     assert set(alone.changes) < set(aside.changes)
     asked = plan_schema("a.b", table, [first, second], SchemaChanges())
     assert [(c.kind, c.verdict, c.schema_id) for c in asked.of("review")] == [("incompatible", "review", 8)]
+
+
+def test_a_struct_that_goes_to_quarantine_is_told_once_however_much_of_it_clashes() -> None:
+    """Given that new columns go to quarantine, and a second version in which two fields of a new struct have other types, then the struct is told of once."""
+    table = Struct((Field("a", INT),))
+
+    def version(number: int, kind: ColumnType) -> WriterColumns:
+        inner = Struct((Field("x", kind), Field("y", kind)))
+        return WriterColumns(number, number, Struct((Field("a", INT), Field("b", inner))))
+
+    found = plan_schema(
+        "a.b", table, [version(1, INT), version(2, STRING)], SchemaChanges(add_column="quarantine")
+    )
+    assert [(c.kind, c.path, c.verdict, c.schema_id) for c in found.changes] == [
+        ("add_column", ("b",), "quarantine", 1),
+        ("add_column", ("b",), "quarantine", 2),
+    ]

@@ -192,24 +192,26 @@ def _fitting(
             apart.append(_without_columns(writer, str(error), policy))
             continue
         clashes = [d for d in lacking if d.kind == "incompatible"]
-        apart += [
-            _change(_aside(clash, columns, writer, policy) or clash, writer, policy) for clash in clashes
-        ]
+        apart += [_change(each, writer, policy) for each in _told(clashes, columns, writer, policy)]
         if not (clashes and writer.id):  # what the contract itself declares stays wanted
             sound.append(writer)
             grown = more
     return _Fitting(tuple(sound), tuple(apart), grown)
 
 
-def _aside(
-    clash: Difference, columns: Struct, writer: WriterColumns, policy: SchemaChanges
-) -> Difference | None:
-    """What the writer asks of the table itself there, if the contract sends that to quarantine.
+def _told(
+    clashes: Collection[Difference], columns: Struct, writer: WriterColumns, policy: SchemaChanges
+) -> tuple[Difference, ...]:
+    """The clashes, or in place of one what the writer asks of the table itself there, if that goes to quarantine.
 
     It clashes with what another writer asks then, which the table will not get either.
     """
-    own = (d for d in _differences(columns, writer.columns) if d.path == clash.path[: len(d.path)])
-    return next((d for d in own if getattr(policy, _KINDS[d.kind]) == "quarantine"), None)
+    asked = _differences(columns, writer.columns) if clashes else ()
+    wanted = [
+        d for d in asked if d.kind != "incompatible" and getattr(policy, _KINDS[d.kind]) == "quarantine"
+    ]
+    found = (next((d for d in wanted if d.path == c.path[: len(d.path)]), c) for c in clashes)
+    return tuple(dict.fromkeys(found))
 
 
 def _check_names(lacking: Iterable[Difference], columns: Struct, taken: Collection[str]) -> None:

@@ -147,12 +147,14 @@ def _counts(seen: Mapping[str, Any], name: str, counting: Counting) -> dict[int,
 
 def _ids_seen(schema_ids: Collection[int]) -> list[Column]:
     """A bit for each id that was there, or a set, for which each record's becomes an object, where they are many."""
+    if not schema_ids:
+        return []
     schema_id = F.col("_kafka.schema_id")
     if len(schema_ids) > BITS:
         return [F.collect_set(schema_id).alias("schema_ids")]
-    cases = [(schema_id == each, F.lit(bit).cast("bigint")) for bit, each in _bits(schema_ids)]
-    found = [reduce(lambda chain, case: chain.when(*case), cases[1:], F.when(*cases[0]))] if cases else []
-    return [F.bit_or(each).alias("schema_ids") for each in found]
+    first, *others = ((schema_id == each, F.lit(bit).cast("bigint")) for bit, each in _bits(schema_ids))
+    found = reduce(lambda chain, case: chain.when(*case), others, F.when(*first))
+    return [F.bit_or(found).alias("schema_ids")]
 
 
 def _bits(schema_ids: Collection[int]) -> list[tuple[int, int]]:

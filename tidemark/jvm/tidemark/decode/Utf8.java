@@ -19,11 +19,12 @@ public final class Utf8 {
       return isShortAscii(base, from, size);
     }
     long last = from + size - Long.BYTES;
-    long seen = Platform.getLong(base, last);
     for (long at = from; at < last; at += Long.BYTES) {
-      seen |= Platform.getLong(base, at);
+      if ((Platform.getLong(base, at) & NOT_ASCII) != 0) {
+        return false;
+      }
     }
-    return (seen & NOT_ASCII) == 0;
+    return (Platform.getLong(base, last) & NOT_ASCII) == 0;
   }
 
   private static boolean isShortAscii(Object base, long from, int size) {

@@ -26,5 +26,6 @@ public final class ConnectServer {
       System.exit(1);
     }
     SparkConnectService$.MODULE$.server().awaitTermination();
+    session.stop();
   }
 }
