@@ -92,6 +92,7 @@ def _run(place: Place, mark: Mark, extras: Sequence[ArtifactSet], aside: Path) -
     options = [*command.options, _HEAP, *ClassArchive.make(aside)]
     server = psutil.Process(start(replace(command, options=options), mark, place.log("spark")))
     try:
+        _let_other_sessions_first(server.pid)
         while not spark.is_ready(place):
             if has_ended(server.pid):
                 raise ServiceFailed("spark", "ended while it was started for a rehearsal", place.log("spark"))
@@ -139,8 +140,15 @@ def _walk(remote: str) -> None:
 def _stand_back() -> None:
     """Let all others go first, and be the first to go when memory runs out."""
     os.nice(NICE)
+    _let_other_sessions_first(os.getpid())
     with suppress(OSError):  # there is no such file but on Linux
         Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _let_other_sessions_first(pid: int) -> None:
+    """Where Linux shares the processor among sessions (autogroup), a priority counts only within its own."""
+    with suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(str(NICE))
 
 
 def _archive(java: Path, extras: Sequence[ArtifactSet]) -> ClassArchive:
