@@ -22,6 +22,7 @@ from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quarantine import inside
 from tidemark.engine.table.races import or_overtaken
+from tidemark.engine.table.settle import settle
 
 _log = logging.getLogger("tidemark.quarantine")
 _FIELDS = ("epoch", "partition", "offset", "batch_id", "run_id", "resolved_at")
@@ -35,6 +36,19 @@ class Found:
 
     rows: Mapping[int, int]
     foreign: tuple[tuple[int, int], ...]
+
+
+def agree(lake: Lake, contract: Contract, state: TableState, ledger: Ledger) -> None:
+    """Make the quarantine say what the ledger of `state` says, before another receipt is published.
+
+    The next receipt takes the place of what this one asks for, so it must be this very one that is settled; only then
+    do the rows that wait tell which of them contradict the table.
+
+    Raises:
+        Overtaken: others change the same quarantine right now.
+    """
+    settle(lake, contract, ledger)
+    take_back_doubled(lake, contract, state, ledger)
 
 
 def repair(lake: Lake, plan: Plan) -> None:

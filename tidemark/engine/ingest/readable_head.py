@@ -8,9 +8,8 @@ from tidemark.domain.ledger.ledger import batch_id
 from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.ingest.quarantine_repair import take_back_doubled
+from tidemark.engine.ingest.quarantine_repair import agree
 from tidemark.engine.table.publish import publish_receipt
-from tidemark.engine.table.settle import settle
 
 
 def with_readable_head(lake: Lake, contract: Contract, state: TableState, run_id: str) -> TableState:
@@ -27,8 +26,7 @@ def with_readable_head(lake: Lake, contract: Contract, state: TableState, run_id
     if isinstance(ledger, MergeLedger):
         own["changes"] = Changes()
     else:
-        settle(lake, contract, ledger)
-        take_back_doubled(lake, contract, state, ledger)
+        agree(lake, contract, state, ledger)
         batch = batch_id(f"{contract.table}|head {attempt}", ledger.epoch, {})
         own |= {"kind": "append", "from_": {}, "counts": {}, "settlement": None, "batch_id": batch}
     publish_receipt(lake, state, ledger.model_copy(update=own))

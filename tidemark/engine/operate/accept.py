@@ -21,7 +21,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import ACCEPTED, ACCEPTED_BATCH, TableState, load
 from tidemark.engine.ingest.held import held_batch, spelled
 from tidemark.engine.ingest.quarantine import inside
-from tidemark.engine.ingest.quarantine_repair import take_back_doubled
+from tidemark.engine.ingest.quarantine_repair import agree
 from tidemark.engine.merge.missing_rows import unmade
 from tidemark.engine.operate.cut_off import unread_from
 from tidemark.engine.schema.evolve import SETTLED_IDS, settled_ids
@@ -32,7 +32,7 @@ from tidemark.engine.table.folder import folder_fault
 from tidemark.engine.table.operations import Operation, Signature, log_operation
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish_receipt
-from tidemark.engine.table.settle import now_us, settle, settle_published
+from tidemark.engine.table.settle import now_us, settle_published
 from tidemark.engine.table.starting_offsets import starting_offsets
 from tidemark.engine.table.unlogged import act_of, log_missing_acceptance, log_missing_acts, log_noted
 
@@ -298,16 +298,12 @@ def _unused_epoch(lake: Lake, contract: Contract, state: TableState) -> int:
 
 
 def _settled(lake: Lake, contract: Contract, signature: Signature) -> tuple[TableState, Ledger]:
-    """The table that the acceptance is published on, once its quarantine says what its ledger says.
-
-    The next receipt takes the place of what this one asks for, so it must be this very one that is settled.
-    """
+    """The table that the acceptance is published on, once its quarantine says what its ledger says."""
     state = lake.state(contract.table)
     if state.ledger is None:
         raise unloaded(lake, contract.table)
     if not signature.dry_run:
-        settle(lake, contract, state.ledger)
-        take_back_doubled(lake, contract, state, state.ledger)
+        agree(lake, contract, state, state.ledger)
     return state, state.ledger
 
 

@@ -35,7 +35,7 @@ from tidemark.engine.access.main_history import ancestors, is_of_batch, receipts
 from tidemark.engine.access.outages import translated
 from tidemark.engine.access.snapshots import is_compaction, is_receipt, ledger_of, made_at, planned_head
 from tidemark.engine.access.table_state import PAUSED, RESUMED, TableState, load
-from tidemark.engine.ingest.quarantine_repair import take_back_doubled
+from tidemark.engine.ingest.quarantine_repair import agree
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.look.headroom import compacted
 from tidemark.engine.operate.recount import first_lost, places_of, waiting_rows
@@ -45,7 +45,7 @@ from tidemark.engine.table.operations import Operation, Signature, log_operation
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish
 from tidemark.engine.table.races import until_not_overtaken
-from tidemark.engine.table.settle import now_us, settle, settle_published
+from tidemark.engine.table.settle import now_us, settle_published
 from tidemark.engine.table.unlogged import act_of, log_missing_acts, log_noted
 
 _FOR_ROLLBACK = "for a rollback to"
@@ -143,8 +143,7 @@ def _attempt(
         raise unloaded(lake, contract.table)
     with _telling_of_the_pause(contract, state.properties.get(PAUSED, "")):
         if not signature.dry_run:
-            settle(lake, contract, state.ledger)
-            take_back_doubled(lake, contract, state, state.ledger)
+            agree(lake, contract, state, state.ledger)
         step = _step(lake, contract, state, target)
         topic = lake.topic(contract)
         _check_kafka(contract, step, topic)
