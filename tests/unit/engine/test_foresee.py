@@ -35,7 +35,7 @@ class Lake:
         self.loaded = lambda _: False
 
     def state(self, table: str, *, ledger: bool = True) -> Any:
-        return read_state(self.catalog, table, required=ledger)
+        return read_state(self.catalog, table, ledger=ledger)
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def test_columns_made_by_newer_type_rules_are_left_alone(tmp_path: Path, rules: 
     assert read_state(catalog, "shop.known").exists
     assert read_state(catalog, "shop.foreign").exists
     with pytest.raises(Stopped, match=f"type rules {rules} of a newer Tidemark") as stopped:
-        read_state(catalog, "shop.newer", required=False)
+        read_state(catalog, "shop.newer", ledger=False)
     assert (stopped.value.state, stopped.value.table) == ("misconfigured", "shop.newer")
 
 

@@ -55,7 +55,7 @@ class Lake:
         return SimpleNamespace(cluster_id=lambda: name, describe_each=lambda _: {})
 
     def state(self, table: str, *, ledger: bool = True) -> Any:
-        return read_state(self.catalog, table, required=ledger)
+        return read_state(self.catalog, table, ledger=ledger)
 
     def load(self, table: str, topic: str = "orders", file: str = "/contracts/orders.yaml") -> None:
         """A table as an ingest leaves it."""

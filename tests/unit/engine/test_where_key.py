@@ -41,7 +41,7 @@ def test_the_newest_records_of_a_key_are_told_and_a_schema_is_asked_for_once(tmp
 
     lake = SimpleNamespace(
         catalog=catalog,
-        state=lambda table, ledger: read_state(catalog, table, required=ledger),
+        state=lambda table, ledger: read_state(catalog, table, ledger=ledger),
         topic=_down,
         registry=lambda _cluster: SimpleNamespace(versions=versions),
     )
@@ -78,7 +78,7 @@ def test_all_others_of_a_key_are_let_go_as_they_are_read(tmp_path: Path) -> None
     quarantine.append(pa.Table.from_pylist([waits], schema=of_quarantine))
     lake: Any = SimpleNamespace(
         catalog=catalog,
-        state=lambda table, ledger: read_state(catalog, table, required=ledger),
+        state=lambda table, ledger: read_state(catalog, table, ledger=ledger),
         topic=_down,
         registry=lambda _cluster: SimpleNamespace(versions=lambda _subject: ()),
         configuration=SimpleNamespace(contracts=()),

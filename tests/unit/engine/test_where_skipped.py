@@ -71,7 +71,7 @@ def test_the_receipt_that_resolved_a_quarantined_record_tells_of_it(
     monkeypatch.setattr(fates, "peek", lambda *_: Peek("record", b"k", b"v", 0))
     lake: Any = SimpleNamespace(
         catalog=catalog,
-        state=lambda table, ledger: read_state(catalog, table, required=ledger),
+        state=lambda table, ledger: read_state(catalog, table, ledger=ledger),
         topic=lambda _contract: Topic("orders", "c", "t", {0: 0}, {0: 2}, {0: 2}),
         platform=SimpleNamespace(kafka={"default": None}),
     )

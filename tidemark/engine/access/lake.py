@@ -192,7 +192,7 @@ class Lake:
     def state(self, table: str, *, ledger: bool = True) -> TableState:
         """The table as it is now (see `read_state`); with `ledger` false a table that lost its own is let pass."""
         with translated(table):
-            return read_state(self.catalog, table, required=ledger)
+            return read_state(self.catalog, table, ledger=ledger)
 
     def interrupt(self) -> None:
         """Cancel what the Spark session runs; whoever waits for it then drops what was staged."""

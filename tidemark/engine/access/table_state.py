@@ -115,12 +115,12 @@ def upsert_of(catalog: Catalog, table: str) -> str | None:
     return loaded.properties.get(UPSERT_OF) if loaded else None
 
 
-def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableState:
+def read_state(catalog: Catalog, table: str, *, ledger: bool = True) -> TableState:
     """Everything a plan needs to know about `table`, from one load.
 
     Raises:
         Stopped: `ledger_missing` when the table is ours and its ledger is lost, or there is none of its newest rows
-            (if `required`); `misconfigured` when a newer Tidemark made it.
+            (if `ledger` is needed); `misconfigured` when a newer Tidemark made it.
     """
     loaded = load(catalog, table)
     if loaded is None:
@@ -128,7 +128,7 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
     metadata = loaded.metadata
     _require_known_rules(metadata, table)
     receipt = newest_receipt(metadata)
-    if required:
+    if ledger:
         require_whole(metadata, table, catalog.name)
     head = metadata.current_snapshot()
     summary = summary_of(head)
@@ -162,7 +162,7 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         head_readable=head_readable(metadata),
         staged=_staged(metadata, head),
     )
-    if required and state.owned and state.ledger_lost:
+    if ledger and state.owned and state.ledger_lost:
         raise ledger_missing(metadata, table, catalog.name)
     return state
 

@@ -87,7 +87,7 @@ def read_pair(lake: Lake, current: UpsertTable, *, ledger: bool = True) -> Pair:
     Raises:
         Stopped: `ledger_missing` of either (if `ledger` is needed).
     """
-    state = read_state(lake.catalog, current.contract.table, required=ledger)
+    state = read_state(lake.catalog, current.contract.table, ledger=ledger)
     append = load(lake.catalog, current.append.table)
     if append is None or newest_receipt(append.metadata) is None:
         return Pair(current, None, state, Struct(()))

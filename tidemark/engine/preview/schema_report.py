@@ -28,7 +28,7 @@ def schema_report(lake: Lake, contract: Contract) -> dict[str, Any]:
         table = load(lake.catalog, contract.table)
         if table is None:
             raise unloaded(lake, contract.table)
-        state = read_state(lake.catalog, contract.table, required=False)
+        state = read_state(lake.catalog, contract.table, ledger=False)
     return {
         "table": contract.table,
         "format_version": table.metadata.format_version,

@@ -258,7 +258,7 @@ def _read(
             continue
         try:
             with translated(table):
-                state = read_state(lake.catalog, table, required=False)
+                state = read_state(lake.catalog, table, ledger=False)
         except (Stopped, Outage) as error:
             if contract is not None and _may_be_its(lake, contract, table, error):
                 error.next_step += (
