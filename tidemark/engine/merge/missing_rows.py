@@ -19,15 +19,15 @@ def lacking(pair: Pair) -> Stopped | None:
             f"Nothing was ever merged, and retention has deleted rows of {pair.current.append.table}: keys silent "
             "for longer would be missing. Once accepted it is made of the rows that are left.",
         )
-    if why := taken_missing(pair):
+    if why := _taken_missing(pair):
         return Stopped("ledger_missing", table, why)
-    for missing in (unmade_missing, tombstones_missing, truncates_missing, elsewhere_missing):
+    for missing in (_unmade_missing, _tombstones_missing, _truncates_missing, _elsewhere_missing):
         if why := missing(pair):
             return Stopped("misconfigured", table, why)
     return None
 
 
-def taken_missing(pair: Pair) -> str:
+def _taken_missing(pair: Pair) -> str:
     """Why the table lacks rows that retention took: it was taken back since, or has never merged them."""
     merged = pair.state.merged
     if merged is None or merged.anew or pair.taken is None or not (lost := pair.taken.beyond(merged)):
@@ -80,7 +80,7 @@ def still_accepted(pair: Pair) -> tuple[tuple[int, int] | None, tuple[int, dict[
     return known, skipped
 
 
-def unmade_missing(pair: Pair) -> str:
+def _unmade_missing(pair: Pair) -> str:
     """Why the table cannot be merged, and what lets it be; empty when nothing is missing, or that was accepted."""
     merged = pair.state.merged
     accepted = merged.no_tombstones[1] if merged and merged.no_tombstones else 0
@@ -94,8 +94,8 @@ def unmade_missing(pair: Pair) -> str:
     )
 
 
-def tombstones_missing(pair: Pair) -> str:
-    """As `unmade`, of tombstones of this epoch, which can be read again."""
+def _tombstones_missing(pair: Pair) -> str:
+    """As `_unmade_missing`, of tombstones of this epoch, which can be read again."""
     counted = _counted(pair.current.append, pair.append.ledger) if pair.append else {}
     found = tombstones(pair) if counted else None
     known = pair.state.merged.no_tombstones if pair.state.merged else None
@@ -109,8 +109,8 @@ def tombstones_missing(pair: Pair) -> str:
     )
 
 
-def truncates_missing(pair: Pair) -> str:
-    """As `unmade`, of truncates, which can be read again; the last one of a partition is enough."""
+def _truncates_missing(pair: Pair) -> str:
+    """As `_unmade_missing`, of truncates, which can be read again; the last one of a partition is enough."""
     found = truncates(pair)
     known = pair.state.merged.no_truncates if pair.state.merged else None
     if found is None or (
@@ -125,8 +125,8 @@ def truncates_missing(pair: Pair) -> str:
     )
 
 
-def elsewhere_missing(pair: Pair) -> str:
-    """As `unmade`, of rows of a backfill that are no records of the topic: nothing says which is a key's newest."""
+def _elsewhere_missing(pair: Pair) -> str:
+    """As `_unmade_missing`, of a backfill's rows that are no records of the topic: none tells a key's newest."""
     if not pair.elsewhere:
         return ""
     return (
