@@ -109,6 +109,12 @@ def load(catalog: Catalog, table: str) -> Table | None:
         return None
 
 
+def load_written(catalog: Catalog, table: str) -> Table | None:
+    """The table as it is now, or None when it does not exist or has no snapshot: nothing was ever written to it."""
+    loaded = load(catalog, table)
+    return None if loaded is None or loaded.metadata.current_snapshot_id is None else loaded
+
+
 def upsert_of(catalog: Catalog, table: str) -> str | None:
     """The append table whose upsert table, or memory of deletes, this is."""
     loaded = load(catalog, table)

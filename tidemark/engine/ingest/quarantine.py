@@ -22,7 +22,7 @@ from tidemark.domain.plan.table_properties import BASE
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.spark import temp_view
-from tidemark.engine.access.table_state import OWNED, load
+from tidemark.engine.access.table_state import OWNED, load, load_written
 from tidemark.engine.faults import pause_point
 from tidemark.engine.table.branch import main_at, main_to
 from tidemark.engine.table.properties import set_properties
@@ -76,8 +76,8 @@ def leftovers(lake: Lake, quarantine: str, epoch: int, ranges: Ranges) -> bool:
 
     Answered from file statistics, so a yes may be mistaken and a no is certain.
     """
-    table = load(lake.catalog, quarantine)
-    if table is None or table.metadata.current_snapshot_id is None or not ranges:
+    table = load_written(lake.catalog, quarantine)
+    if table is None or not ranges:
         return False
     scan = table.scan(row_filter=inside(epoch, ranges))
     return any(True for _ in scan.plan_files())

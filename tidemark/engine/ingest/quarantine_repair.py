@@ -18,7 +18,7 @@ from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import TableState, load
+from tidemark.engine.access.table_state import TableState, load_written
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quarantine import inside
 from tidemark.engine.table.races import or_overtaken
@@ -106,8 +106,8 @@ def _look(lake: Lake, quarantine: str, ledger: Ledger) -> Found | None:
     ranges = _ranges(ledger)
     if ledger.kind != "append" or not ranges:
         return None
-    table = load(lake.catalog, quarantine)
-    if table is None or table.metadata.current_snapshot_id is None:
+    table = load_written(lake.catalog, quarantine)
+    if table is None:
         return Found({}, ())
     rows = (
         table.scan(row_filter=inside(ledger.epoch, ranges, waiting=False), selected_fields=_FIELDS)

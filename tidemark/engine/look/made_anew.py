@@ -3,7 +3,7 @@
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors
-from tidemark.engine.access.table_state import load
+from tidemark.engine.access.table_state import load, load_written
 
 
 def snapshots_of(lake: Lake, table: str) -> frozenset[int]:
@@ -15,10 +15,10 @@ def snapshots_of(lake: Lake, table: str) -> frozenset[int]:
 def is_made_anew(lake: Lake, table: str, before: frozenset[int]) -> bool:
     """Whether no row is older than the time when `before` were all snapshots; no view has rows. False if in doubt."""
     try:
-        found = load(lake.catalog, table)
+        found = load_written(lake.catalog, table)
     except (Outage, Stopped):
         return False
-    if found is None or found.metadata.current_snapshot_id is None:
+    if found is None:
         return True
     *_, first = ancestors(found.metadata, found.metadata.current_snapshot_id)
     return first.parent_snapshot_id is None and first.snapshot_id not in before

@@ -18,7 +18,7 @@ from tidemark.domain.ledger.replay import runs_without
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.domain.states import Acceptance, State
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import ACCEPTED, ACCEPTED_BATCH, TableState, load
+from tidemark.engine.access.table_state import ACCEPTED, ACCEPTED_BATCH, TableState, load_written
 from tidemark.engine.ingest.held import held_batch, spelled
 from tidemark.engine.ingest.quarantine import inside
 from tidemark.engine.ingest.quarantine_repair import agree
@@ -133,8 +133,7 @@ def _unpublished(lake: Lake, contract: Contract, ledger: Ledger, following: Ledg
 
     Asked for by the receipt, for before it stands such an attempt may still publish its batch.
     """
-    table = load(lake.catalog, contract.quarantine_table)
-    if table is None or table.metadata.current_snapshot_id is None:
+    if load_written(lake.catalog, contract.quarantine_table) is None:
         return None
     return Settlement(
         id=batch_id(f"{contract.table}|epoch {following.attempt}", following.epoch, {}),
@@ -210,8 +209,8 @@ def _kept(
     lake: Lake, contract: Contract, ledger: Ledger, lost: Mapping[int, tuple[int, int]]
 ) -> dict[int, list[int]]:
     """Offsets among `lost` whose records wait in the quarantine: of a batch that died, or was taken back by hand."""
-    table = load(lake.catalog, contract.quarantine_table)
-    if table is None or table.metadata.current_snapshot_id is None:
+    table = load_written(lake.catalog, contract.quarantine_table)
+    if table is None:
         return {}
     where = inside(ledger.epoch, {p: OffsetRange(a, b) for p, (a, b) in lost.items()})
     rows = table.scan(row_filter=where, selected_fields=("partition", "offset", "resolved_by")).to_arrow()

@@ -15,7 +15,7 @@ from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import OffsetRange, Ranges
 from tidemark.engine.access.conditions import within
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import TableState, load
+from tidemark.engine.access.table_state import TableState, load_written
 from tidemark.engine.ingest.read import read_ranges
 
 _PLACE = ("partition", "offset")
@@ -70,8 +70,8 @@ def _read(lake: Lake, contract: Contract, state: TableState, windows: Ranges) ->
     rows = lake.spark().sql(
         f"SELECT _kafka.* FROM {lake.identifier(contract.table)} VERSION AS OF {state.head}"
     )
-    found, held = rows.select("epoch", *_RECORD), load(lake.catalog, contract.quarantine_table)
-    if held is not None and held.metadata.current_snapshot_id is not None:
+    found = rows.select("epoch", *_RECORD)
+    if load_written(lake.catalog, contract.quarantine_table) is not None:
         waits = lake.spark().table(lake.identifier(contract.quarantine_table))
         found = found.union(waits.select("epoch", *_RECORD))
     inside = within(windows, F.col("partition"), F.col("offset"))

@@ -14,7 +14,7 @@ from tidemark.domain.ledger.offsets import OffsetRange, Ranges
 from tidemark.domain.ledger.replay import Runs, counted_before
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import load
+from tidemark.engine.access.table_state import load_written
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.read import read_ranges
@@ -62,8 +62,8 @@ def counted_rows(lake: Lake, contract: Contract, target: str, where: str) -> dic
 def waiting_rows(lake: Lake, contract: Contract, epoch: int, ranges: Ranges) -> DataFrame | None:
     """partition, offset, tombstone (no value) of the unresolved quarantine rows in the ranges, at one snapshot."""
     name = contract.quarantine_table
-    table = load(lake.catalog, name)
-    if table is None or table.metadata.current_snapshot_id is None or not ranges:
+    table = load_written(lake.catalog, name)
+    if table is None or not ranges:
         return None
     return lake.spark().sql(
         f"SELECT partition, offset, value IS NULL AS tombstone FROM {lake.identifier(name)} "

@@ -23,7 +23,7 @@ from tidemark.domain.suggest import nearest
 from tidemark.engine.access.conditions import within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import translated
-from tidemark.engine.access.table_state import load
+from tidemark.engine.access.table_state import load_written
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.stage import stage
 from tidemark.engine.look.quarantined import causes
@@ -212,8 +212,8 @@ def _attempt(
 
 def _waiting(lake: Lake, on: ReplayBase) -> DataFrame | None:
     """The unresolved records of this epoch below `next`, at one snapshot; None when there are none."""
-    quarantine = load(lake.catalog, on.contract.quarantine_table)
-    if quarantine is None or quarantine.metadata.current_snapshot_id is None or not on.ledger.next:
+    quarantine = load_written(lake.catalog, on.contract.quarantine_table)
+    if quarantine is None or not on.ledger.next:
         return None
     below = " OR ".join(f"(partition = {p} AND offset < {o})" for p, o in sorted(on.ledger.next.items()))
     return lake.spark().sql(

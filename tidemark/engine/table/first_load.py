@@ -22,7 +22,7 @@ from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.meanings import MEANINGS, known, meanings_property
 from tidemark.domain.plan.table_properties import BASE, asked_for, governance
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import OWNED, TableState, load, load_beside
+from tidemark.engine.access.table_state import OWNED, TableState, load_beside, load_written
 from tidemark.engine.table.create import create
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish_receipt
@@ -84,8 +84,7 @@ def first_epoch(lake: Lake, contract: Contract, start: Mapping[int, int], least:
     What waits in it is replaced as its offsets are read again. Where some are not, all of it stays as another epoch's:
     this one's ledger has never counted those records, and cannot give them up.
     """
-    table = load(lake.catalog, contract.quarantine_table)
-    if table is None or table.metadata.current_snapshot_id is None:
+    if load_written(lake.catalog, contract.quarantine_table) is None:
         return least
     again = " OR ".join(f"(partition = {p} AND offset >= {o})" for p, o in sorted(start.items())) or "false"
     left = f"max(CASE WHEN resolved_at IS NULL AND NOT ({again}) THEN epoch END)"

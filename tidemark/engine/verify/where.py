@@ -21,7 +21,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors
 from tidemark.engine.access.outages import translated
 from tidemark.engine.access.snapshots import is_receipt, ledger_of, made_at
-from tidemark.engine.access.table_state import load
+from tidemark.engine.access.table_state import load, load_written
 from tidemark.engine.table.absent import not_new
 from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, require_columns, standing
 from tidemark.engine.table.settle import pending
@@ -139,8 +139,8 @@ def _quarantined(
 ) -> Iterator[dict[str, Any]]:
     name = table.contract.quarantine_table
     with translated(name):
-        loaded = load(lake.catalog, name)
-        if loaded is None or table.ledger is None or loaded.metadata.current_snapshot_id is None:
+        loaded = load_written(lake.catalog, name)
+        if loaded is None or table.ledger is None:
             return
         require_columns(loaded, name, _QUARANTINED)
         scan = loaded.scan(row_filter=where, selected_fields=_QUARANTINED)
