@@ -292,8 +292,8 @@ offsets = st.dictionaries(st.integers(0, 2), st.integers(0, 12))
 
 def holds(condition, place):
     """A filter's text, evaluated for one row."""
-    text = condition.replace("at.epoch", str(place[0])).replace("at.partition", str(place[1]))
-    text = text.replace("at.offset", str(place[2])).replace(" AND ", " and ").replace(" OR ", " or ")
+    text = condition.replace("_kafka.epoch", str(place[0])).replace("_kafka.partition", str(place[1]))
+    text = text.replace("_kafka.offset", str(place[2])).replace(" AND ", " and ").replace(" OR ", " or ")
     text = text.replace(" NOT IN (", " not in (0.5, ").replace(" = ", " == ")
     return bool(eval(text, {"true": True, "false": False}))  # noqa: S307 - text of our own
 
@@ -307,8 +307,8 @@ def test_the_filter_is_what_the_ledgers_say(epoch, start, further, end, place):
     before = MergeLedger(append_table="t", append_uuid="u", append_snapshot=1, epoch=epoch, next=start)
     upto = MergeLedger(append_table="t", append_uuid="u", append_snapshot=1, epoch=last, next=end)
     rows = Unmerged(epoch, start, last, end)
-    assert holds(unmerged(rows, "at"), place) == (not before.covers(*place) and upto.covers(*place))
-    assert holds(up_to_end(rows, "at"), place) == upto.covers(*place)
+    assert holds(unmerged(rows), place) == (not before.covers(*place) and upto.covers(*place))
+    assert holds(up_to_end(rows), place) == upto.covers(*place)
 
 
 @given(
@@ -319,7 +319,7 @@ def test_joined_ranges_hold_the_same_offsets(ranges, place):
     assert any(place[2] in each for each in ranges) == any(place[2] in each for each in once)
     assert all(one.end < other.start for one, other in pairwise(once))
     touched = any(place[2] in each for each in ranges) and place[1] == 1 and place[0] == 0
-    assert holds(reloaded(0, {1: tuple(ranges)}, "at"), place) == touched
+    assert holds(reloaded(0, {1: tuple(ranges)}), place) == touched
 
 
 def test_a_merge_ledger_comes_back_as_it_was_and_is_told_apart():
@@ -355,10 +355,10 @@ def test_truncates_of_which_one_has_no_place_have_none_together():
 def came_before(truncation, place, *, by_pos):
     """Whether an event (partition, offset, record time, place in the log) counts as before a truncate in partition 1."""
     partition, offset, at, pos = place
-    text = before({1: truncation}, "at", "pos", by_pos=by_pos).replace("timestamp_millis", "int")
+    text = before({1: truncation}, pos="pos", by_pos=by_pos).replace("timestamp_millis", "int")
     for sql, python in {
         "unix_millis": "int",
-        "at.timestamp": str(at),
+        "_kafka.timestamp": str(at),
         "NOT abs": "not abs",
         "<>": "!=",
     }.items():

@@ -15,14 +15,14 @@ NEAR_MS = 3_600_000
 that log may have begun anew (a restore, a failover, RESET MASTER)."""
 
 
-def unmerged(rows: Unmerged, at: str = "_kafka") -> str:
+def unmerged(rows: Unmerged) -> str:
     """The append rows of a plan."""
-    return _any([*_beyond(rows, at), reloaded(rows.epoch, rows.reloaded, at)])
+    return _any([*_beyond(rows), reloaded(rows.epoch, rows.reloaded)])
 
 
-def up_to_end(rows: Unmerged, at: str = "_kafka") -> str:
+def up_to_end(rows: Unmerged) -> str:
     """Every append row up to the end of a plan, merged or not."""
-    return _any(_beyond(Unmerged(0, {}, rows.end_epoch, rows.end), at))
+    return _any(_beyond(Unmerged(0, {}, rows.end_epoch, rows.end)))
 
 
 def reloaded(epoch: int, ranges: Reloaded, at: str = "_kafka") -> str:
@@ -68,24 +68,24 @@ def _before_one(partition: int, truncation: Truncation, at: str, pos: str | None
     return _any([by_offset, _and(other, earlier), _and(silent, by_time)])
 
 
-def _beyond(rows: Unmerged, at: str) -> Iterator[str]:
+def _beyond(rows: Unmerged) -> Iterator[str]:
     if rows.epoch == rows.end_epoch:
-        yield from _ranges(rows.epoch, rows.start, rows.end, at)
+        yield from _ranges(rows.epoch, rows.start, rows.end)
         return
-    known = [_and(f"{at}.partition = {p}", f"{at}.offset >= {first}") for p, first in rows.start.items()]
-    new = f"{at}.partition NOT IN ({', '.join(map(str, rows.start))})" if rows.start else "true"
-    yield _and(f"{at}.epoch = {rows.epoch}", _any([*known, new]))
+    known = [_and(f"_kafka.partition = {p}", f"_kafka.offset >= {first}") for p, first in rows.start.items()]
+    new = f"_kafka.partition NOT IN ({', '.join(map(str, rows.start))})" if rows.start else "true"
+    yield _and(f"_kafka.epoch = {rows.epoch}", _any([*known, new]))
     if rows.end_epoch - rows.epoch > 1:
-        yield _and(f"{at}.epoch > {rows.epoch}", f"{at}.epoch < {rows.end_epoch}")
-    yield from _ranges(rows.end_epoch, {}, rows.end, at)
+        yield _and(f"_kafka.epoch > {rows.epoch}", f"_kafka.epoch < {rows.end_epoch}")
+    yield from _ranges(rows.end_epoch, {}, rows.end)
 
 
-def _ranges(epoch: int, start: Offsets, end: Offsets, at: str) -> Iterator[str]:
+def _ranges(epoch: int, start: Offsets, end: Offsets) -> Iterator[str]:
     for p, each in waiting(start, end).items():
-        yield _and(f"{at}.epoch = {epoch}", _range(p, each, at))
+        yield _and(f"_kafka.epoch = {epoch}", _range(p, each))
 
 
-def _range(partition: int, offsets: OffsetRange, at: str) -> str:
+def _range(partition: int, offsets: OffsetRange, at: str = "_kafka") -> str:
     first, last = f"{at}.offset >= {offsets.start}", f"{at}.offset < {offsets.end}"
     return _and(f"{at}.partition = {partition}", first, last)
 
