@@ -49,14 +49,15 @@ class Rollback(Verb):
 def replay_table(context: dg.OpExecutionContext, config: Replay, lake: LakeResource) -> None:
     """Move quarantined records that fit today into the table, or replace the rows of a range; exactly once."""
     from tidemark.engine.operate.replay import replay  # noqa: PLC0415 - only a step pays for the engine's imports
+    from tidemark.engine.operate.replay_quarantine import Selection  # noqa: PLC0415
 
-    wanted = (config.partition, config.from_offset, config.to_offset)
+    selection = Selection(config.cause or None, config.partition, config.from_offset, config.to_offset)
     change_table(
         context,
         config,
         lake,
         lambda lake, contract, signature: replay(
-            lake, contract, signature, wanted, quarantine=config.quarantine, cause=config.cause or None
+            lake, contract, selection, signature, quarantine=config.quarantine
         ),
     )
 

@@ -207,6 +207,7 @@ def change(lake: Any, contract: Any, run_id: str, *, verb: str, **options: Any) 
     from tidemark.engine.operate.backfill.plan import Asked  # noqa: PLC0415
     from tidemark.engine.operate.pause import pause, resume  # noqa: PLC0415
     from tidemark.engine.operate.replay import replay  # noqa: PLC0415
+    from tidemark.engine.operate.replay_quarantine import Selection  # noqa: PLC0415
     from tidemark.engine.operate.rollback import Target, rollback  # noqa: PLC0415
     from tidemark.engine.table.operations import Signature  # noqa: PLC0415
 
@@ -228,11 +229,10 @@ def change(lake: Any, contract: Any, run_id: str, *, verb: str, **options: Any) 
         return drill(lake, options["scenarios"], "main", signature).as_json()
     if verb == "rollback":
         return rollback(lake, contract, Target(options["snapshot"]), signature).as_json()
-    wanted = (options.get("partition"), options.get("from_offset"), options.get("to_offset"))
+    cause, partition = options.get("cause"), options.get("partition")
+    selection = Selection(cause, partition, options.get("from_offset"), options.get("to_offset"))
     quarantine = options.get("quarantine", False)
-    return replay(
-        lake, contract, signature, wanted, quarantine=quarantine, cause=options.get("cause")
-    ).as_json()
+    return replay(lake, contract, selection, signature, quarantine=quarantine).as_json()
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from tidemark.engine.maintain.health import health
 from tidemark.engine.maintain.maintain import maintain, maintain_now, relieve
 from tidemark.engine.operate.backfill.hold import hold
 from tidemark.engine.operate.replay import replay
+from tidemark.engine.operate.replay_quarantine import Selection
 from tidemark.engine.table.lease import INGEST_FIRST, Held, lease
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
@@ -247,9 +248,8 @@ def test_rows_go_with_age_and_reconcile_still_knows_every_offset(lakehouse):
     (aged,) = where_offset(lakehouse.lake, table.contract, 0, 3)
     assert (aged.fate, aged.lost) == ("deleted", False)
     assert "retention has deleted the rows of records from before" in aged.why
-    back = replay(
-        lakehouse.lake, table.contract, Signature("ada", "a test"), (0, 8, 15), quarantine=False, cause=None
-    )
+    left = Selection(partition=0, first=8, upto=15)
+    back = replay(lakehouse.lake, table.contract, left, Signature("ada", "a test"), quarantine=False)
     assert (back.arguments["written"], back.arguments["beyond_retention"]) == (7, 5)
     assert table.ids() == [*range(8, 13), *range(13, 30)]
     assert gains(table, "snapshot_expiry")[table.name, "retention"].numbers["rows_deleted"] == 5

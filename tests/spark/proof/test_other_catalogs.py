@@ -23,6 +23,7 @@ from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.operate.approve import approve
 from tidemark.engine.operate.pause import resume
 from tidemark.engine.operate.replay import replay
+from tidemark.engine.operate.replay_quarantine import Selection
 from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
@@ -105,7 +106,7 @@ def test_the_whole_life_of_a_table(lakehouse, monkeypatch, format_version):
     assert made.rows() == grown
 
     made.declare(value=WIDE, maintenance=SOON)
-    moved = replay(lake, made.append.contract, ADA, (None, None, None), quarantine=True, cause=None)
+    moved = replay(lake, made.append.contract, Selection(), ADA, quarantine=True)
     assert moved.arguments["moved"] == 1
     made.merge()
     assert made.rows() == grown | {3: "bad"}

@@ -15,6 +15,7 @@ from tidemark.engine.operate.accept import Signature, accept
 from tidemark.engine.operate.backfill.act import backfill
 from tidemark.engine.operate.backfill.plan import Asked
 from tidemark.engine.operate.replay import replay
+from tidemark.engine.operate.replay_quarantine import Selection
 from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_offset
@@ -242,7 +243,7 @@ def test_what_the_quarantine_holds_of_expired_offsets_is_counted_there_and_is_no
     fates = [where_offset(lakehouse.lake, table.contract, 0, o)[0].fate for o in (10, 11, 12, 13)]
     assert fates == ["quarantined", "expired_unread", "quarantined", "published"]
     table = lakehouse.table(topic)
-    moved = replay(lakehouse.lake, table.contract, ONCALL, (None, None, None), quarantine=True, cause=None)
+    moved = replay(lakehouse.lake, table.contract, Selection(), ONCALL, quarantine=True)
     assert moved.arguments["moved"] == 2
     assert table.ids() == [-2, -1, *range(10), 11]
     assert reconcile(lakehouse.lake, table.contract).sound
@@ -277,5 +278,5 @@ def test_a_topic_that_another_cluster_lacks_is_not_called_missing(lakehouse):
     [facts] = look(log.lake, [log.contract], {})
     assert (facts.topic, facts.topic_fault) == (None, "cluster_changed")
     with pytest.raises(Stopped, match="The ledger names cluster c") as stopped:
-        replay(log.lake, log.contract, ONCALL, (None, None, None), quarantine=True, cause=None)
+        replay(log.lake, log.contract, Selection(), ONCALL, quarantine=True)
     assert stopped.value.state == "cluster_changed"

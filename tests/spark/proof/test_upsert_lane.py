@@ -14,6 +14,7 @@ from tidemark.engine.lane.upsert_work import UpsertWork
 from tidemark.engine.merge import batch, stage
 from tidemark.engine.merge import plan as plan_module
 from tidemark.engine.operate.replay import replay
+from tidemark.engine.operate.replay_quarantine import Selection
 from tidemark.engine.table.operations import Signature
 
 
@@ -51,7 +52,8 @@ def test_one_run_merges_all_due_tables_at_once_and_what_comes_later_too(lakehous
     later = next(reports)
     assert (later.outcome.table, later.final) == (several[1].name, False)
     ada = Signature("ada", "a test", "replay-1")
-    replay(lakehouse.lake, several[0].append.contract, ada, (0, 0, 3), quarantine=False, cause=None)
+    read = Selection(partition=0, first=0, upto=3)
+    replay(lakehouse.lake, several[0].append.contract, read, ada, quarantine=False)
     corrected = next(reports).outcome
     assert (corrected.table, corrected.commits) == (several[0].name, 2), "the offsets are what they were"
     stop.set()

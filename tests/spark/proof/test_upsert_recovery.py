@@ -15,6 +15,7 @@ from tidemark.engine.config.configuration import Places
 from tidemark.engine.merge.pair import read_pair
 from tidemark.engine.operate.pause import resume
 from tidemark.engine.operate.replay import replay
+from tidemark.engine.operate.replay_quarantine import Selection
 from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.table.operations import Signature
 
@@ -45,7 +46,7 @@ def test_an_upsert_table_follows_a_rollback_and_a_replay(lakehouse, monkeypatch)
     made.both((4, "bad"), (4, "newer"), (5, "bad"))
     assert made.rows() == new | {4: "newer"}
     made.declare()
-    moved = replay(lake, made.append.contract, ADA, (None, None, None), quarantine=True, cause=None)
+    moved = replay(lake, made.append.contract, Selection(), ADA, quarantine=True)
     assert moved.arguments["moved"] == 2
     assert behind(made), "though the offsets are what they were"
     made.merge()
@@ -72,7 +73,7 @@ def test_an_upsert_table_follows_a_rollback_by_hand_of_a_table_whose_snapshots_w
 
     made.declare()
     let_in = made.append.head
-    moved = replay(lakehouse.lake, made.append.contract, ADA, (None, None, None), quarantine=True, cause=None)
+    moved = replay(lakehouse.lake, made.append.contract, Selection(), ADA, quarantine=True)
     assert moved.arguments["moved"] == 2
     made.merge()
     assert made.rows() == {1: "bad", 2: "bad", 3: "c"}

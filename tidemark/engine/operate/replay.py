@@ -7,26 +7,17 @@ from tidemark.engine.operate.replay_quarantine import Selection, replay_quaranti
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.table.operations import Operation, Signature
 
-Wanted = tuple[int | None, int | None, int | None]
-"""Partition, first offset, offset after the last."""
-
 
 def replay(
-    lake: Lake,
-    contract: Contract,
-    signature: Signature,
-    wanted: Wanted,
-    *,
-    quarantine: bool,
-    cause: str | None,
+    lake: Lake, contract: Contract, selection: Selection, signature: Signature, *, quarantine: bool
 ) -> Operation:
-    """Replay the quarantine, all of it or what `cause` and `wanted` select, or the range `wanted` from Kafka.
+    """Replay what `selection` names of the quarantine, or its range of offsets from Kafka.
 
     Raises:
         Refused: the arguments do not say what is meant, or the replay would do harm; nothing was changed.
         Stopped, Outage: see the two.
     """
-    partition, first, upto = wanted
+    partition, first, upto = selection.partition, selection.first, selection.upto
     if quarantine:
         if partition is None and (first is not None or upto is not None):
             raise Refused(
@@ -34,11 +25,11 @@ def replay(
                 next_step=f"tidemark replay {contract.table} --quarantine --partition p --from a --to b --reason …",
                 table=contract.table,
             )
-        return replay_quarantine(lake, contract, Selection(cause, partition, first, upto), signature)
-    if cause is not None:
+        return replay_quarantine(lake, contract, selection, signature)
+    if selection.cause is not None:
         raise Refused(
             "a cause selects quarantined records: say quarantine too",
-            next_step=f"tidemark replay {contract.table} --quarantine --cause {cause} --reason …",
+            next_step=f"tidemark replay {contract.table} --quarantine --cause {selection.cause} --reason …",
             table=contract.table,
         )
     if partition is None or first is None or upto is None:

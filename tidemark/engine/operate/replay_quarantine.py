@@ -53,7 +53,7 @@ _RAW = "key, value, topic, partition, offset, timestamp, timestamp_type AS times
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which quarantined records: of one cause, of one partition and offsets [first, upto); all when nothing is said."""
+    """Which records: of one cause, of one partition and offsets [first, upto); all that wait when nothing is said."""
 
     cause: str | None = None
     partition: int | None = None
