@@ -14,7 +14,7 @@ from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import UpsertTable, upsert_table_of
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Entry, Kind, Ledger
-from tidemark.domain.ledger.replay import replayed
+from tidemark.domain.ledger.replay import Recount, replayed
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.table.branch import Attempt, branch_head, open_branch
 from tidemark.engine.table.create import create
@@ -75,7 +75,7 @@ class AppendLog:
         if kind == "replay":
             settlement = Settlement(id="b", epoch=epoch, run_id="r", at=0, resolved=dict(touched or {}))
             entry = Entry(uuid4().hex, "a", "r", "c", "v")
-            self.ledger = replayed(self.ledger, {}, {}, touched or {}, settlement, entry)
+            self.ledger = replayed(self.ledger, Recount({}, {}, touched or {}), settlement, entry)
         else:
             new = {"kind": kind, "epoch": epoch, "topic_id": f"t{epoch}", "next": dict(following)}
             forgotten = {} if epoch == self.ledger.epoch else {"reloaded": {}}

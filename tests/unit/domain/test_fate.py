@@ -9,7 +9,7 @@ from tidemark.domain.ledger.fate import by_offset, counted_within, reader_of
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Counts, Entry, Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
-from tidemark.domain.ledger.replay import replayed
+from tidemark.domain.ledger.replay import Recount, replayed
 from tidemark.domain.ledger.settlement import Settlement
 
 ENTRY = Entry("b", "a", "run", "digest", "0.1.0")
@@ -58,7 +58,7 @@ def read_again(ledgers: list[Ledger], fates: list[bool], run: tuple[int, int], s
     """A replay of the run, whose records are skipped or not by another contract."""
     asked = Settlement(id="s", epoch=0, run_id="r", at=1, resolved={0: [run]})
     before, after = counts(fates[slice(*run)]), counts(skips)
-    ledgers.append(replayed(ledgers[-1], before, after, {0: [run]}, asked, ENTRY, reread=True))
+    ledgers.append(replayed(ledgers[-1], Recount(before, after, {0: [run]}, reread=True), asked, ENTRY))
     fates[slice(*run)] = skips
 
 
@@ -103,7 +103,7 @@ def test_neighbours_of_a_window_add_nothing_to_its_counts() -> None:
     window = {0: OffsetRange(2, 5)}
     assert counted_within(reversed(ledgers), window) == counts(batches[1])
     asked = Settlement(id="s", epoch=0, run_id="r", at=1, resolved={0: [(0, 1), (3, 4)]})
-    skipped = replayed(ledgers[-1], {}, counts([True, True]), {}, asked, ENTRY, reread=True)
+    skipped = replayed(ledgers[-1], Recount({}, counts([True, True]), {}, reread=True), asked, ENTRY)
     assert counted_within([skipped, *reversed(ledgers)], window)[0].skipped == 4
 
 
@@ -132,6 +132,6 @@ def test_the_last_reader_of_a_record_is_the_replay_only_where_that_looked() -> N
     batch = loaded([[False] * 6])[-1]
     runs = {0: [(0, 2), (4, 5)]}
     asked = Settlement(id="s", epoch=0, run_id="r", at=1, resolved=runs)
-    replay = replayed(batch, {}, {}, runs, asked, ENTRY, reread=True)
+    replay = replayed(batch, Recount({}, {}, runs, reread=True), asked, ENTRY)
     readers = [reader_of([replay, batch], 0, offset) for offset in range(7)]
     assert readers == [0, 0, 1, 1, 0, 1, None]

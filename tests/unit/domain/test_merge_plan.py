@@ -24,7 +24,7 @@ from tidemark.domain.ledger.merge_plan import (
     unmerged_offsets,
 )
 from tidemark.domain.ledger.offsets import OffsetRange
-from tidemark.domain.ledger.replay import MOST_RANGES
+from tidemark.domain.ledger.replay import MOST_RANGES, Recount
 from tidemark.domain.ledger.replay import replayed as after_replay
 from tidemark.domain.ledger.settlement import Settlement
 
@@ -53,7 +53,7 @@ def replayed(ledger, touched, rows_of_epoch=None):
     """The ledger after a replay as the engine writes it; `rows_of_epoch`: of a backfill from elsewhere."""
     epoch, offsets = (ledger.epoch, touched) if rows_of_epoch is None else (rows_of_epoch, {0: [(0, 99)]})
     settlement = Settlement(id="b", epoch=epoch, run_id="r", at=0, resolved=offsets)
-    return after_replay(ledger, {}, {}, touched, settlement, Entry("b", "a", "r", "c", "v"))
+    return after_replay(ledger, Recount({}, {}, touched), settlement, Entry("b", "a", "r", "c", "v"))
 
 
 def history(*receipts, whole=True, uuid="u"):

@@ -11,6 +11,7 @@ from tidemark.domain.ledger.ledger import Counts, Entry, Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.replay import (
     FAR,
+    Recount,
     counted_before,
     joined_runs,
     replayed,
@@ -92,9 +93,7 @@ def test_what_leaves_the_quarantine_is_written_from_then_on(written, moved, stay
     before = ledger(next={0: read}, totals={0: Counts(read, written, quarantined, tombstones, skipped)})
     after = replayed(
         before,
-        {0: Counts(moved, quarantined=moved)},
-        {0: Counts(moved, moved)},
-        {0: [(0, 5)]},
+        Recount({0: Counts(moved, quarantined=moved)}, {0: Counts(moved, moved)}, {0: [(0, 5)]}),
         asked(resolved={0: [(0, 5)]}),
         ENTRY,
     )
@@ -106,9 +105,9 @@ def test_what_leaves_the_quarantine_is_written_from_then_on(written, moved, stay
 
 def test_more_than_was_counted_cannot_be_moved():
     with pytest.raises(ValueError, match="more than was ever counted"):
-        replayed(ledger(), {0: Counts(2, quarantined=2)}, {0: Counts(2, 2)}, {}, None, ENTRY)
+        replayed(ledger(), Recount({0: Counts(2, quarantined=2)}, {0: Counts(2, 2)}, {}), None, ENTRY)
     with pytest.raises(ValueError, match="does not balance"):
-        replayed(ledger(), {0: Counts(2)}, {}, {}, None, ENTRY)
+        replayed(ledger(), Recount({0: Counts(2)}, {}, {}), None, ENTRY)
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
@@ -173,14 +172,12 @@ def test_no_more_truncates_had_been_skipped_than_were_counted():
 def test_the_last_truncate_that_is_no_row_is_known_until_it_is_read_again():
     """Given some in three partitions, when one becomes a row and another is followed by a later one, then it says so."""
     before = ledger(truncates={0: 4, 1: 7, 2: 9})
-    entry = replace(ENTRY, truncates={2: 11})
-    after = replayed(
-        before, {}, {}, {0: [(0, 2), (3, 5)], 1: [(0, 7)], 2: [(9, 12)]}, None, entry, reread=True
-    )
+    runs = {0: [(0, 2), (3, 5)], 1: [(0, 7)], 2: [(9, 12)]}
+    after = replayed(before, Recount({}, {}, runs, {2: 11}, reread=True), None, ENTRY)
     assert after.truncates == {1: 7, 2: 11}
-    earlier = replayed(before, {}, {}, {1: [(0, 5)]}, None, replace(ENTRY, truncates={1: 3}), reread=True)
+    earlier = replayed(before, Recount({}, {}, {1: [(0, 5)]}, {1: 3}, reread=True), None, ENTRY)
     assert earlier.truncates == before.truncates
-    from_quarantine = replayed(before, {}, {}, {0: [(3, 8)]}, None, ENTRY)
+    from_quarantine = replayed(before, Recount({}, {}, {0: [(3, 8)]}), None, ENTRY)
     assert from_quarantine.truncates == before.truncates, "nothing between 3 and 7 was read"
     following = after.after({1: OffsetRange(0, 9)}, {}, replace(ENTRY, truncates={1: 8}))
     assert following.truncates == {1: 8, 2: 11}
@@ -190,8 +187,8 @@ def test_a_replay_from_kafka_names_the_first_offset_that_was_read_again():
     """Given runs of two partitions in any order, then it is the lowest of each; of a quarantine's rows none
     was read."""
     touched = {0: [(7, 9), (3, 5)], 1: [(9, 12), (20, 21)]}
-    assert replayed(ledger(), {}, {}, touched, None, ENTRY, reread=True).from_ == {0: 3, 1: 9}
-    assert replayed(ledger(), {}, {}, touched, None, ENTRY).from_ == {}
+    assert replayed(ledger(), Recount({}, {}, touched, reread=True), None, ENTRY).from_ == {0: 3, 1: 9}
+    assert replayed(ledger(), Recount({}, {}, touched), None, ENTRY).from_ == {}
 
 
 def test_a_row_that_waits_in_the_quarantine_as_well_had_been_counted_as_written():

@@ -13,7 +13,7 @@ from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.backfill import place
 from tidemark.domain.ledger.ledger import LEDGER_TAG, Counts, Entry, Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
-from tidemark.domain.ledger.replay import counted_before, replayed, rewound, runs_between
+from tidemark.domain.ledger.replay import Recount, counted_before, replayed, rewound, runs_between
 from tidemark.domain.ledger.settlement import Resolution, Settlement, taken_back
 from tidemark.domain.maintenance import snapshot_keep
 from tidemark.domain.maintenance.snapshot_keep import MAIN, Ref, Snap
@@ -118,14 +118,8 @@ class World:
             return
         asked = self.asked(resolved={0: runs_between(fits, open_ - fits)})
         n = len(fits)
-        ledger = replayed(
-            self.now.ledger,
-            {0: Counts(n, quarantined=n)},
-            {0: Counts(n, n)},
-            asked.resolved,
-            asked,
-            entry(asked.id),
-        )
+        recount = Recount({0: Counts(n, quarantined=n)}, {0: Counts(n, n)}, asked.resolved)
+        ledger = replayed(self.now.ledger, recount, asked, entry(asked.id))
         assert not fits & self.now.rows
         self.publish(State(ledger, self.now.rows | fits, self.now.waiting - fits), dies=dies)
 
@@ -147,9 +141,8 @@ class World:
             quarantined=len(self.open() & span),
             null_values=0,
         )
-        ledger = replayed(
-            self.now.ledger, {0: before}, {0: now}, asked.resolved, asked, entry(asked.id), reread=True
-        )
+        recount = Recount({0: before}, {0: now}, asked.resolved, reread=True)
+        ledger = replayed(self.now.ledger, recount, asked, entry(asked.id))
         state = State(ledger, (self.now.rows - span) | (span - bad), (self.now.waiting - span) | bad)
         self.publish(state, dies=dies)
 
@@ -179,7 +172,8 @@ class World:
         )
         after = Counts(len(whole), len(whole - self.bad), len(whole & self.bad))
         lowered = ledger.model_copy(update={"start": placed.lowered(ledger.start)})
-        new = replayed(lowered, {0: before}, {0: after}, asked.resolved, asked, entry(asked.id), reread=True)
+        recount = Recount({0: before}, {0: after}, asked.resolved, reread=True)
+        new = replayed(lowered, recount, asked, entry(asked.id))
         rows, waiting = self.now.rows - whole, self.now.waiting - whole
         self.publish(State(new, rows | (whole - self.bad), waiting | (whole & self.bad)), dies=dies)
 

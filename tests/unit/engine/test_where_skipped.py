@@ -12,7 +12,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, Entry, Ledger
-from tidemark.domain.ledger.replay import replayed
+from tidemark.domain.ledger.replay import Recount, replayed
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.table_state import read_state
 from tidemark.engine.verify import fates, where
@@ -59,7 +59,7 @@ def test_the_receipt_that_resolved_a_quarantined_record_tells_of_it(
         id="s", epoch=0, run_id="replayer", at=int(BEGIN.timestamp()) * 1_000_000, resolved={0: [(1, 2)]}
     )
     before, entry = {0: Counts(1, quarantined=1)}, Entry("b", "a", "replayer", "digest", "0.1.0")
-    replay = replayed(READ, before, {0: after}, {0: [(1, 2)]}, settlement, entry)
+    replay = replayed(READ, Recount(before, {0: after}, {0: [(1, 2)]}), settlement, entry)
     row = pa.Table.from_pylist([{"_kafka": {**RECORD, "tombstone": False}}])
     table = catalog.create_table("shop.orders", row.schema)
     table.append(row, snapshot_properties={LEDGER_PROPERTY: READ.to_json()})

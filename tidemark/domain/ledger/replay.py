@@ -3,6 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from tidemark.domain.ledger.ledger import LEDGER_VERSION, Counts, Entry, Ledger, later
 from tidemark.domain.ledger.settlement import Settlement
@@ -16,23 +17,30 @@ FAR = 1_000
 Runs = Mapping[int, Sequence[tuple[int, int]]]
 
 
-def replayed(
-    ledger: Ledger,
-    before: Mapping[int, Counts],
-    after: Mapping[int, Counts],
-    touched: Runs,
-    settlement: Settlement | None,
-    entry: Entry,
-    *,
-    reread: bool = False,
-) -> Ledger:
-    """The ledger once the records of `touched`, which were counted as `before`, stand as `after`.
+class Recount(NamedTuple):
+    """What a replay does, by partition: counts before and after, the offsets, and the last truncate that is no row.
 
-    `reread` says that Kafka was read again: the ledger then names where from.
+    `reread`: Kafka was read again, the table's own topic; the ledger then names where from.
+    """
+
+    before: Mapping[int, Counts]
+    after: Mapping[int, Counts]
+    touched: Runs
+    truncates: Mapping[int, int] = {}
+    reread: bool = False
+
+
+UNCOUNTED = Recount({}, {}, {})
+"""Rows of elsewhere: the ledger knows no offsets of theirs."""
+
+
+def replayed(ledger: Ledger, recount: Recount, settlement: Settlement | None, entry: Entry) -> Ledger:
+    """The ledger once what was counted as `recount.before` is counted as `recount.after`.
 
     Raises:
         ValueError: counts do not balance, or more is taken away than was ever counted.
     """
+    before, after, touched = recount.before, recount.after, recount.touched
     totals = dict(ledger.totals)
     for partition in {*before, *after}:
         old, new = before.get(partition, Counts()), after.get(partition, Counts())
@@ -45,27 +53,27 @@ def replayed(
         update={
             **_entry(entry),
             "kind": "replay",
-            "from_": {p: min(runs)[0] for p, runs in touched.items()} if reread else {},
+            "from_": {p: min(runs)[0] for p, runs in touched.items()} if recount.reread else {},
             "counts": {p: c for p, c in after.items() if any(c)},
             "totals": totals,
             "reloaded": joined_runs(ledger.reloaded, touched),
             "revision": ledger.revision + 1,
             "settlement": settlement,
-            "truncates": _last_truncates(ledger, touched if reread else {}, entry),
+            "truncates": _last_truncates(ledger, recount),
             "max_timestamp": later(ledger.max_timestamp, entry.max_timestamp),
             "watermark": later(ledger.watermark, entry.watermark),
         }
     )
 
 
-def _last_truncates(ledger: Ledger, reread: Runs, entry: Entry) -> dict[int, int]:
-    """One that was read again from Kafka is a row by now, or `entry` names it anew.
+def _last_truncates(ledger: Ledger, recount: Recount) -> dict[int, int]:
+    """One that was read again from Kafka is a row by now, or `recount` names it anew.
 
     Runs of a quarantine's offsets may span others, of which nothing was read.
     """
-    left = {p: o for p, o in ledger.truncates.items() if not within(sorted(reread.get(p, ())), o)}
-    partitions = {*left, *entry.truncates}
-    return {p: max(each[p] for each in (left, entry.truncates) if p in each) for p in partitions}
+    read, found = recount.touched if recount.reread else {}, recount.truncates
+    left = {p: o for p, o in ledger.truncates.items() if not within(sorted(read.get(p, ())), o)}
+    return {p: max(each[p] for each in (left, found) if p in each) for p in {*left, *found}}
 
 
 def rewound(target: Ledger, head: Ledger, settlement: Settlement, entry: Entry) -> Ledger:

@@ -11,7 +11,7 @@ from tidemark.domain.errors import Refused
 from tidemark.domain.formats.debezium import CDC
 from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.offsets import OffsetRange, Ranges
-from tidemark.domain.ledger.replay import Runs, counted_before
+from tidemark.domain.ledger.replay import counted_before
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load_written
@@ -30,23 +30,6 @@ class Rows(NamedTuple):
 
 NO_ROWS = Rows()
 _PLACE = ("partition", "offset")
-
-
-class Recount(NamedTuple):
-    """What a replay does, by partition: counts before and after, the offsets, and the last truncate that is no row.
-
-    `reread`: the table's own topic was read again.
-    """
-
-    before: Mapping[int, Counts]
-    after: Mapping[int, Counts]
-    touched: Runs
-    truncates: Mapping[int, int]
-    reread: bool = False
-
-
-UNCOUNTED = Recount({}, {}, {}, {})
-"""Rows of elsewhere: the ledger knows no offsets of theirs."""
 
 
 def counted_rows(lake: Lake, contract: Contract, target: str, where: str) -> dict[int, Rows]:

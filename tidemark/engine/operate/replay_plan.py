@@ -19,7 +19,7 @@ from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.guard import Topic, another_cluster, another_topic, stopped_by
 from tidemark.domain.ledger.ledger import Entry, Ledger, batch_id
 from tidemark.domain.ledger.offsets import Ranges
-from tidemark.domain.ledger.replay import replayed
+from tidemark.domain.ledger.replay import Recount, replayed
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.domain.maintenance.retention import expired_before
 from tidemark.domain.times import moment
@@ -34,7 +34,6 @@ from tidemark.engine.ingest.quarantine_repair import agree
 from tidemark.engine.ingest.readable_head import with_readable_head
 from tidemark.engine.ingest.ready import evolve_if_needed, require_covered
 from tidemark.engine.ingest.stage import Staged
-from tidemark.engine.operate.recount import Recount
 from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
@@ -219,17 +218,8 @@ def publish_and_settle(
         schema_ids=evidence.schema_ids,
         max_timestamp=moment(evidence.max_timestamp),
         watermark=moment(evidence.watermark, per_second=1_000_000),
-        truncates=recount.truncates,
     )
-    ledger = replayed(
-        plan.ledger,
-        recount.before,
-        recount.after,
-        recount.touched,
-        settlement,
-        entry,
-        reread=recount.reread,
-    )
+    ledger = replayed(plan.ledger, recount, settlement, entry)
     receipt = publish(
         lake, plan.attempt, written, ledger, require_unchanged, act=plan.act, properties=properties
     )

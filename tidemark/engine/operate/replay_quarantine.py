@@ -16,7 +16,7 @@ from tidemark.domain.errors import Refused, Stopped, TidemarkError
 from tidemark.domain.formats.explanation import CAUSES
 from tidemark.domain.ledger.ledger import Counts, Ledger, add_up
 from tidemark.domain.ledger.offsets import OffsetRange, as_runs
-from tidemark.domain.ledger.replay import Runs
+from tidemark.domain.ledger.replay import Recount, Runs
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.domain.maintenance.retention import expired_before
 from tidemark.domain.suggest import nearest
@@ -29,7 +29,6 @@ from tidemark.engine.ingest.stage import stage
 from tidemark.engine.look.quarantined import causes
 from tidemark.engine.operate.quarantine_causes import OLD_CAUSE
 from tidemark.engine.operate.quarantine_fates import Fates, decode_waiting
-from tidemark.engine.operate.recount import Recount
 from tidemark.engine.operate.replay_plan import (
     ReplayBase,
     check_each_once,

@@ -14,6 +14,7 @@ from tidemark.domain.ledger.evidence import Evidence, Group, counts_of, is_flood
 from tidemark.domain.ledger.guard import Topic, examine
 from tidemark.domain.ledger.ledger import Counts, add_up
 from tidemark.domain.ledger.offsets import OffsetRange, as_runs
+from tidemark.domain.ledger.replay import Recount
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
@@ -27,7 +28,6 @@ from tidemark.engine.ingest.quarantine_rows import explained_rows
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.stage import stage
 from tidemark.engine.operate.recount import (
-    Recount,
     Rows,
     counted_rows,
     counts_before,

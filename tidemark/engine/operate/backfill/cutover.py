@@ -19,6 +19,7 @@ from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Placement, Source
 from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Counts, add_up, batch_id
 from tidemark.domain.ledger.offsets import as_runs
+from tidemark.domain.ledger.replay import UNCOUNTED, Recount
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
@@ -32,8 +33,6 @@ from tidemark.engine.operate.backfill.plan import Work, check_elsewhere, require
 from tidemark.engine.operate.backfill.shadow import Window, shadow_rows
 from tidemark.engine.operate.recount import (
     NO_ROWS,
-    UNCOUNTED,
-    Recount,
     Rows,
     counted_rows,
     counts_before,
