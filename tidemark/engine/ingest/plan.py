@@ -1,6 +1,6 @@
 """The plan of one batch: read from the truth (table, topic, registry) and nothing else, once the table is ready."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 from uuid import uuid4
@@ -15,7 +15,7 @@ from tidemark.domain.formats.avro import AvroSchema
 from tidemark.domain.formats.json_columns import JsonDocuments
 from tidemark.domain.ledger.guard import Topic, another_cluster, examine, stopped_by
 from tidemark.domain.ledger.ledger import Ledger, batch_id, branch_name
-from tidemark.domain.ledger.offsets import OffsetRange, Offsets, Ranges, cut, cut_before, waiting
+from tidemark.domain.ledger.offsets import Offsets, Ranges, cut, cut_before, waiting
 from tidemark.domain.ledger.quality_results import Rules, row_rules, staged_rules
 from tidemark.domain.plan.schema_plan import SchemaPlan
 from tidemark.engine.access.lake import Lake
@@ -209,15 +209,9 @@ def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Pl
         Outage: a service does not answer.
         Overtaken: another run made the table in the same moment.
     """
-    state = lake.state(contract.table)
-    if state.paused:
+    state = _as_meant(lake, contract, limits)
+    if state is None:
         return None
-    if limits.known and not state.exists:
-        raise lost(lake, contract)
-    if limits.known and state.ledger is None:
-        raise replaced(contract, state)
-    if limits.uuid not in {None, state.uuid}:
-        raise Stopped("table_missing", contract.table, "It was dropped meanwhile.", topic=contract.topic)
     topic = lake.topic(contract)
     seen = limits.seen.union(state.ledger.others if state.ledger else ())
     schemas = read_schemas(lake, contract, state, seen)
@@ -229,10 +223,7 @@ def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Pl
     state, ledger = made
     if ledger != before:  # it may have read further since than the topic reached
         topic = lake.topic(contract)
-    topic = _below(topic, ledger, limits.goal)
-    require_same_topic(contract, ledger, topic)
-    bounds = [limits.goal, _accepted_ends(state)]
-    ranges = _batch(ledger, topic, contract.ingest.max_records, bounds, limits.ceiling)
+    topic, ranges = _cut(contract, state, ledger, topic, limits)
     pause_point("planned")
     if not ranges:
         return None
@@ -253,6 +244,37 @@ def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Pl
         parked=removing_ids(contract, state, schemas, "review", "impossible"),
         seen=limits.seen.union(ledger.schema_ids),
     )
+
+
+def _as_meant(lake: Lake, contract: Contract, limits: Limits) -> TableState | None:
+    """The table as it is now; None while it is paused.
+
+    Raises:
+        Stopped: it is lost, is another one than was loaded, or was dropped meanwhile.
+    """
+    state = lake.state(contract.table)
+    if state.paused:
+        return None
+    if limits.known and not state.exists:
+        raise lost(lake, contract)
+    if limits.known and state.ledger is None:
+        raise replaced(contract, state)
+    if limits.uuid not in {None, state.uuid}:
+        raise Stopped("table_missing", contract.table, "It was dropped meanwhile.", topic=contract.topic)
+    return state
+
+
+def _cut(
+    contract: Contract, state: TableState, ledger: Ledger, topic: Topic, limits: Limits
+) -> tuple[Topic, Ranges]:
+    """The topic as far as the batch is about it, and what the batch reads. Raises as `require_same_topic`."""
+    topic = _below(topic, ledger, limits.goal)
+    require_same_topic(contract, ledger, topic)
+    end = dict(topic.end)
+    for bound in (limits.goal, _accepted_ends(state)):
+        if bound is not None:
+            end = {p: min(o, bound.get(p, 0)) for p, o in end.items()}
+    return topic, cut(cut_before(waiting(ledger.next, end), limits.ceiling), contract.ingest.max_records)
 
 
 def require_same_topic(contract: Contract, ledger: Ledger, topic: Topic, when: str = "") -> None:
@@ -283,12 +305,3 @@ def _below(topic: Topic, ledger: Ledger, goal: Offsets | None) -> Topic:
 def _accepted_ends(state: TableState) -> Offsets | None:
     accepted = accepted_batch(state)
     return None if accepted is None else {p: each.end for p, each in accepted.items()}
-
-
-def _batch(
-    ledger: Ledger, topic: Topic, limit: int, bounds: Sequence[Offsets | None], ceiling: Offsets
-) -> dict[int, OffsetRange]:
-    end = dict(topic.end)
-    for bound in (each for each in bounds if each is not None):
-        end = {p: min(o, bound.get(p, 0)) for p, o in end.items()}
-    return cut(cut_before(waiting(ledger.next, end), ceiling), limit)
