@@ -76,22 +76,20 @@ class FakeWork:
         )  # fmt: skip
 
     def catch_up(self, contract):
-        done, error = Outcome(contract.table, "fresh"), None
+        done = Outcome(contract.table, "fresh", seconds=1.5)
         try:
             commit = self.microbatch(contract)
             if commit:
                 done = done.plus(commit)
-        except Stopped as found:
-            error = found
-        return self.summarise(contract, done, seconds=1.5, error=error)
+        except Stopped as error:
+            done = replace(done, error=error.as_json())
+        return self.summarise(contract, done)
 
-    def summarise(self, contract, done, *, seconds, error):  # noqa: ARG002
+    def summarise(self, contract, done):  # noqa: ARG002
         return replace(
             done,
-            state=error.state if error else "fresh",
-            next={} if error else {0: 10},
-            seconds=seconds,
-            error=error.as_json() if error else None,
+            state=done.error["state"] if done.error else "fresh",
+            next={} if done.error else {0: 10},
             stream_clock=NOON,
             table_clock=NOON,
         )
@@ -258,7 +256,7 @@ def test_what_a_run_published_is_told_when_somebody_ends_it(run, instance, monke
     """Given a run that has published rows and lingers, when it is ended from outside, then the table has its materialization with the version that the rows made, and what had nothing new has none."""
     summaries = []
 
-    def interrupted(self, contract, done, **_):
+    def interrupted(self, contract, done):
         summaries.append((contract.table, done.commits))
         raise DagsterExecutionInterruptedError
 
@@ -658,13 +656,13 @@ def test_status_knows_a_stop_state_of_a_job_that_was_launched_as_a_whole(run, in
     }
 
 
-def test_a_run_that_is_executed_again_does_not_answer_for_the_first(run, instance):
+def test_a_run_that_is_executed_again_does_not_answer_for_the_first(run, instance, monkeypatch):
     """Given tags of a run that stopped, when it is executed again after the mend, then the table is as the second run left it."""
     inherited = {**SENSOR, STOPPED_TAG: json.dumps({"shop.orders": "schema_review"})}
     left = dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE
     for status, state in zip(left, (None, "failed"), strict=True):
         if state:
-            FakeWork.trouble["shop.orders"] = RuntimeError("a bug")
+            monkeypatch.setattr(FakeWork, "look", lambda *_: 1 // 0)  # a bug, that of no table
         done = run("shop.orders", tags={**inherited, PARENT_RUN_ID_TAG: "the first"})
         found = instance.get_run_by_id(done.run_id)
         assert (found.status, json.loads(found.tags[STOPPED_TAG])) == (status, {})

@@ -6,13 +6,14 @@ from types import SimpleNamespace
 
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Stopped
+from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Counts, Ledger
 from tidemark.domain.outcome import Commit, Outcome
 from tidemark.engine.access.table_state import TableState
+from tidemark.engine.lane import catch_up as catch_up_module
 from tidemark.engine.lane import upsert_work
-from tidemark.engine.lane.catch_up import summarise
+from tidemark.engine.lane.catch_up import RETRIES, drained, summarise
 from tidemark.engine.lane.upsert_work import UpsertWork
 from tidemark.engine.merge.pair import Pair
 
@@ -31,8 +32,33 @@ def test_what_a_run_did_names_partitions_that_did_not_move_too():
     commit = Commit("shop.orders", 1, {0: 2}, end, {0: Counts(3, 3)}, frozenset(), NOON, {}, 1, 100, NOON)
     contract = Contract.model_validate({"topic": "orders", "table": "shop.orders"})
     done = Outcome("shop.orders", "fresh").plus(commit)
-    found = summarise(lake, contract, done, seconds=1.0, error=None).as_json()
+    found = summarise(lake, contract, done).as_json()
     assert (found["state"], found["from"], found["next"]) == ("fresh", {"0": 2, "1": 7}, {"0": 5, "1": 7})
+
+
+def test_where_the_topic_ends_is_asked_again_through_an_outage_as_a_batch_is(monkeypatch):
+    """Given a cluster that answers at the last retry, when a table is drained, then its batches follow; once it never answers, the outcome names its state."""
+    slept, end, commits = [], {0: 5}, []
+    monkeypatch.setattr(catch_up_module.time, "sleep", slept.append)
+    down = Outage("kafka_down", "shop.orders", "no answer")
+    answers = iter([*[down] * RETRIES, end])
+
+    def goal():
+        answer = next(answers, down)
+        if answer is down:
+            raise down
+        return answer
+
+    def batch(upto):
+        commits.append(upto)
+        if len(commits) == 2:
+            return None
+        return Commit("shop.orders", 1, {0: 2}, end, {0: Counts(3, 3)}, frozenset(), NOON, {}, 1, 100, NOON)
+
+    done = drained(SimpleNamespace(), "shop.orders", goal, batch, lambda: False)
+    assert (done.commits, done.error, commits, slept) == (1, None, [end, end], [1, 2, 4])
+    lost = drained(SimpleNamespace(), "shop.orders", goal, batch, lambda: False)
+    assert (lost.commits, lost.error["state"], slept) == (0, "kafka_down", [1, 2, 4] * 2)
 
 
 def test_a_look_reads_several_upsert_tables_at_once_and_tells_of_each(monkeypatch):

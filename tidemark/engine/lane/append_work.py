@@ -42,11 +42,9 @@ class AppendWork:
         known = contract.table in self.known
         return catch_up(self.lake, contract, self.run_id, known=known, stop=self.stop.is_set)
 
-    def summarise(
-        self, contract: Contract, done: Outcome, *, seconds: float, error: Exception | None
-    ) -> Outcome:
+    def summarise(self, contract: Contract, done: Outcome) -> Outcome:
         """Completed by what table and topic say now."""
-        return summarise(self.lake, contract, done, seconds=seconds, error=error)
+        return summarise(self.lake, contract, done)
 
     def interrupt(self) -> None:
         """Cancel what the session runs; the batches then drop their stages."""

@@ -6,18 +6,17 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Outage, error_fields, state_of
+from tidemark.domain.errors import Outage, error_fields
 from tidemark.domain.ledger.offsets import total, waiting
-from tidemark.domain.outcome import Outcome
-from tidemark.domain.states import State
+from tidemark.domain.outcome import Commit, Outcome
+from tidemark.domain.states import State, named_state
 from tidemark.engine.access.lake import Lake, renewing_spark
-from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.microbatch import microbatch
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 RETRIES = 3
-"""New attempts from the plan after an outage, with 1, 2 and 4 seconds between them."""
+"""New attempts after an outage, with 1, 2 and 4 seconds between them."""
 
 
 def catch_up(
@@ -29,33 +28,43 @@ def catch_up(
     stop: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Publish until the end offsets seen at the start are reached, or `stop` says so. Errors are in the outcome."""
-    began, done = time.perf_counter(), Outcome(contract.table, "fresh")
-    error: Exception | None = None
+    done = drained(
+        lake,
+        contract.table,
+        lambda: lake.topic(contract).end,
+        lambda goal: microbatch(lake, contract, run_id, known=known, goal=goal),
+        stop,
+    )
+    return summarise(lake, contract, done)
+
+
+def drained(
+    lake: Lake,
+    table: str,
+    goal: Callable[[], T],
+    batch: Callable[[T], Commit | None],
+    stop: Callable[[], bool],
+) -> Outcome:
+    """What came of batches until `goal`, as it is at the start, is reached or `stop` says so. Never raises."""
+    began, done = time.perf_counter(), Outcome(table, "fresh")
     try:
-        with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
-            goal = lake.topic(contract).end
-            while not stop():
-                commit = through_outages(
-                    lake, lambda: microbatch(lake, contract, run_id, known=known, goal=goal), stop
-                )
-                if commit is None:
-                    break
-                done = done.plus(commit)
-    except Exception as found:  # noqa: BLE001 - one table must never take another with it
-        error = found
-    return summarise(lake, contract, done, seconds=time.perf_counter() - began, error=error)
+        end = _through_outages(lake, goal, stop)
+        while not stop() and (commit := _through_outages(lake, lambda: batch(end), stop)):
+            done = done.plus(commit)
+    except Exception as error:  # noqa: BLE001 - one table must never take another with it
+        done = replace(done, error=error_fields(error))
+    return replace(done, seconds=time.perf_counter() - began)
 
 
-def through_outages(
-    lake: Lake, attempt: Callable[[], Found | None], stop: Callable[[], bool]
-) -> Found | None:
-    """`attempt`, which plans from the truth, again after an outage; a lost Spark session is made anew.
+def _through_outages(lake: Lake, attempt: Callable[[], T], stop: Callable[[], bool]) -> T:
+    """`attempt`, which looks at the truth, again after an outage; a lost Spark session is made anew.
 
     Raises:
         Stopped: at once.
         Outage: after the last retry, or when `stop` says so.
     """
-    for turn in range(RETRIES + 1):
+    turn = 0
+    while True:
         try:
             with renewing_spark(lake):
                 return attempt()
@@ -63,12 +72,10 @@ def through_outages(
             if turn == RETRIES or stop():
                 raise
             time.sleep(2.0**turn)
-    return None
+            turn += 1
 
 
-def summarise(
-    lake: Lake, contract: Contract, done: Outcome, *, seconds: float, error: Exception | None
-) -> Outcome:
+def summarise(lake: Lake, contract: Contract, done: Outcome) -> Outcome:
     """The outcome of a run on one table, with what table and topic say now where they still answer."""
     state = _quietly(lambda: lake.state(contract.table))
     topic = _quietly(lambda: lake.topic(contract))
@@ -77,12 +84,10 @@ def summarise(
     lag = total(waiting(following, topic.end)) if topic and ledger else 0
     return replace(
         done,
-        state=_state(error, state, lag),
+        state=_state(done, state, lag),
         from_={**following, **done.from_},
         next=following,
         snapshot_id=done.snapshot_id or (state.head if state else None),
-        seconds=seconds,
-        error=error_fields(error) if error else None,
         lag_records=lag,
         stream_clock=_quietly(lambda: lake.kafka(contract.cluster).clock(topic.name, topic.end))
         if topic
@@ -91,9 +96,9 @@ def summarise(
     )
 
 
-def _state(error: Exception | None, state: TableState | None, lag: int) -> State:
-    if error is not None:
-        return state_of(error)
+def _state(done: Outcome, state: TableState | None, lag: int) -> State:
+    if done.error:
+        return named_state(done.error.get("state"))
     if state is not None and state.paused:
         return "paused"
     return "lagging" if lag else "fresh"

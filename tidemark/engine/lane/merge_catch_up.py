@@ -1,18 +1,16 @@
 """One upsert table until all of its append table that was there at the start is merged. Never an exception."""
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
 from tidemark.domain.config.upsert import UpsertTable
-from tidemark.domain.errors import error_fields, state_of
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import Offsets
 from tidemark.domain.outcome import Outcome
-from tidemark.domain.states import State
+from tidemark.domain.states import State, named_state
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import translated
-from tidemark.engine.lane.catch_up import through_outages
+from tidemark.engine.lane.catch_up import drained
 from tidemark.engine.merge.merge import merge_once
 from tidemark.engine.merge.pair import Pair, read_pair
 
@@ -26,20 +24,14 @@ def catch_up_merges(
     stop: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Merge up to where the append table ended at the start, or until `stop` says so. Errors are in the outcome."""
-    began, done = time.perf_counter(), Outcome(current.contract.table, "fresh")
-    error: Exception | None = None
-    try:
-        goal = through_outages(lake, lambda: _end(lake, current), stop)
-        while not stop():
-            commit = through_outages(
-                lake, lambda: merge_once(lake, current, run_id, known=known, goal=goal), stop
-            )
-            if commit is None:
-                break
-            done = done.plus(commit)
-    except Exception as found:  # noqa: BLE001 - one table must never take another with it
-        error = found
-    return summarise_merges(lake, current, done, seconds=time.perf_counter() - began, error=error)
+    done = drained(
+        lake,
+        current.contract.table,
+        lambda: _end(lake, current),
+        lambda goal: merge_once(lake, current, run_id, known=known, goal=goal),
+        stop,
+    )
+    return summarise_merges(lake, current, done)
 
 
 def _end(lake: Lake, current: UpsertTable) -> Ledger | None:
@@ -49,9 +41,7 @@ def _end(lake: Lake, current: UpsertTable) -> Ledger | None:
         return append.ledger if append else None
 
 
-def summarise_merges(
-    lake: Lake, current: UpsertTable, done: Outcome, *, seconds: float, error: Exception | None
-) -> Outcome:
+def summarise_merges(lake: Lake, current: UpsertTable, done: Outcome) -> Outcome:
     """The outcome of a run on one upsert table, with what both tables say now where they still answer."""
     try:
         pair: Pair | None = read_pair(lake, current)
@@ -61,8 +51,8 @@ def summarise_merges(
     waiting = pair.waiting if pair else 0
     following = dict(merged.next) if merged else {}
     state: State = "lagging" if waiting else "fresh"
-    if error is not None:
-        state = state_of(error)
+    if done.error:
+        state = named_state(done.error.get("state"))
     elif pair and pair.state.paused:
         state = "paused"
     return replace(
@@ -71,8 +61,6 @@ def summarise_merges(
         from_=_began(done, pair, following),
         next=following,
         snapshot_id=done.snapshot_id or (pair.state.head if pair else None),
-        seconds=seconds,
-        error=error_fields(error) if error else None,
         lag_records=waiting,
         table_clock=merged.max_timestamp if merged else None,
     )

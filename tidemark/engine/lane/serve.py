@@ -8,14 +8,14 @@ import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from threading import Event
 from typing import Protocol
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
-from tidemark.domain.errors import TidemarkError
+from tidemark.domain.errors import TidemarkError, error_fields
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.outcome import Commit, Outcome
 from tidemark.engine.lane.served_table import Serving, Standing
@@ -45,10 +45,8 @@ class Work(Protocol):
     def catch_up(self, contract: Contract) -> Outcome:
         """All that waits at this moment. Never raises."""
 
-    def summarise(
-        self, contract: Contract, done: Outcome, *, seconds: float, error: Exception | None
-    ) -> Outcome:
-        """What came of a table. Never raises."""
+    def summarise(self, contract: Contract, done: Outcome) -> Outcome:
+        """What came of a table, `done` with its seconds and its error. Never raises."""
 
     def interrupt(self) -> None:
         """Make running batches fail soon."""
@@ -127,8 +125,8 @@ class _Run:
         now, error = self.clock.now(), each.error or each.trouble
         if not each.done.commits and not each.over and not error:
             return each.so_far(now)
-        seconds = (now - each.started).total_seconds()
-        return self.work.summarise(each.contract, each.done, seconds=seconds, error=error)
+        seconds, fields = (now - each.started).total_seconds(), error_fields(error) if error else None
+        return self.work.summarise(each.contract, replace(each.done, seconds=seconds, error=fields))
 
     def _busy(self) -> list["Future[Commit | Standing]"]:
         return [each.working for each in self.tables if each.working]

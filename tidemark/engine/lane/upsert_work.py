@@ -54,11 +54,9 @@ class UpsertWork:
         current = self.tables[contract.table]
         return catch_up_merges(self.lake, current, self.run_id, known=known, stop=self.stop.is_set)
 
-    def summarise(
-        self, contract: Contract, done: Outcome, *, seconds: float, error: Exception | None
-    ) -> Outcome:
+    def summarise(self, contract: Contract, done: Outcome) -> Outcome:
         """Completed by what both tables say now."""
-        return summarise_merges(self.lake, self.tables[contract.table], done, seconds=seconds, error=error)
+        return summarise_merges(self.lake, self.tables[contract.table], done)
 
     def interrupt(self) -> None:
         """Cancel what the session runs; the merges then drop their stages."""
