@@ -3,6 +3,8 @@
 import json
 import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from math import inf
 
 import pytest
 from append_log import AppendLog
@@ -23,6 +25,7 @@ from tidemark.engine.table.properties import set_properties
 
 ADA = Signature("ada", "a test", run_id="r")
 BAD = [{"sql": "v <> 'bad'"}]
+expired = partial(expire_rows, until=inf, dry_run=False)
 
 
 def retained(made, offset):
@@ -163,7 +166,7 @@ def test_retention_of_a_busy_table_looks_once_at_what_goes(lakehouse, monkeypatc
 
     monkeypatch.setattr(retention, "pause_point", comes)
     monkeypatch.setattr(retention, "_furthest", lambda *asked: looked.append(asked) or real(*asked))
-    gain = expire_rows(log.lake, log.contract)
+    gain = expired(log.lake, log.contract)
     assert (gain.acted, gain.numbers["conflicts"]) == (True, 3), gain
     assert len(looked) == 1
     assert offsets_of(log) == [2, 3, 4]
@@ -186,10 +189,10 @@ def test_old_rows_that_come_while_retention_looks_stay_where_the_contract_has_no
         return found
 
     monkeypatch.setattr(retention, "_furthest", meanwhile)
-    assert expire_rows(log.lake, log.contract).acted
+    assert expired(log.lake, log.contract).acted
     assert offsets_of(log) == [2]
     assert taken_of(log) == {0: 2}
-    assert expire_rows(log.lake, log.contract).acted
+    assert expired(log.lake, log.contract).acted
     assert (offsets_of(log), taken_of(log)) == ([], {0: 3})
 
 
@@ -208,7 +211,7 @@ def test_an_upsert_table_that_is_taken_back_past_retention_stops_until_someone_s
     second = merged_of_age(made, 39, (2, "b"))
     merged_of_age(made, 0, (3, "c"))
     whole = made.append.iceberg().metadata.current_snapshot_id
-    assert expire_rows(lakehouse.lake, made.append.contract).numbers["rows_deleted"] == 2
+    assert expired(lakehouse.lake, made.append.contract).numbers["rows_deleted"] == 2
     to_snapshot(made, made.name, second)
     made.merge()
     assert made.rows() == {1: "a", 2: "b", 3: "c"}, "what retention took was merged by then"
@@ -243,7 +246,7 @@ def test_rows_that_retention_took_while_the_contract_had_no_upsert_are_asked_for
         known = remembered(made.append.iceberg().metadata.properties)
         text = json.dumps({key: value for key, value in known.items() if key != "upsert.table"})
         set_properties(lakehouse.lake, made.append.name, {RECORD: text})
-    assert expire_rows(lakehouse.lake, made.append.contract).numbers["rows_deleted"] == 2
+    assert expired(lakehouse.lake, made.append.contract).numbers["rows_deleted"] == 2
     made.declare(retention={"append": "30d"})
     error = catch_up_merges(lakehouse.lake, made.current, "test").error
     assert (error["state"], "below offset 2 of partition 0" in error["message"]) == ("ledger_missing", True)

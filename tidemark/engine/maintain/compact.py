@@ -41,7 +41,7 @@ class _Done:
     conflicts: Conflicts = field(default_factory=Conflicts)
 
 
-def compact(lake: Lake, name: str, limits: Compaction, *, until: float, dry_run: bool = False) -> Gain:
+def compact(lake: Lake, name: str, limits: Compaction, *, until: float, dry_run: bool) -> Gain:
     """Compact one table as far as it pays, no new commit after `until` (seconds of time.monotonic).
 
     Raises:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from math import inf
 from typing import Literal
 
 from pyiceberg.table.metadata import TableMetadata
@@ -39,8 +38,8 @@ def expire(
     limits: Snapshots,
     named: Callable[[], Named],
     *,
-    until: float = inf,
-    dry_run: bool = False,
+    until: float,
+    dry_run: bool,
 ) -> Gain:
     """Expire what nothing keeps, and drop the attempt branches of dead runs; no new commit after `until`.
 

@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from math import inf
 from uuid import uuid4
 
 from pyiceberg.table import Table
@@ -68,7 +67,7 @@ class _Cut:
         return f"_kafka.timestamp >= {first} AND _kafka.timestamp < {last} AND {self.known or 'true'}"
 
 
-def expire_rows(lake: Lake, contract: Contract, *, until: float = inf, dry_run: bool = False) -> Gain:
+def expire_rows(lake: Lake, contract: Contract, *, until: float, dry_run: bool) -> Gain:
     """Delete the append rows that are older than `retention.append`, unless planning that took until after `until`.
 
     Raises:

@@ -52,14 +52,22 @@ def maintain(
 
     Nothing is begun after `until` (of time.monotonic), which may come before the budget of a table is used up.
     """
-    work: Mapping[Asset, Callable[..., Iterator[Gain]]] = {
-        "compaction": _compaction,
-        "snapshot_expiry": _expiry,
-        "orphan_files": _orphans,
+    limits = contract.maintenance
+    steps: Mapping[Kind, Callable[[str, float], Gain]] = {
+        "compaction": lambda table, end: compact(lake, table, limits.compaction, until=end, dry_run=dry_run),
+        "retention": lambda _, end: expire_rows(lake, contract, until=end, dry_run=dry_run),
+        "snapshot_expiry": lambda table, end: _expired(lake, contract, table, end, dry_run=dry_run),
+        "orphan_files": lambda table, end: remove_orphans(
+            lake, table, limits.orphans, until=end, dry_run=dry_run
+        ),
     }
-    for each in ASSETS:
-        if each in assets:
-            yield from work[each](lake, contract, until, dry_run=dry_run)
+    for asset in ASSETS:
+        if asset not in assets:
+            continue
+        if asset == "snapshot_expiry" and contract.retention is not None:
+            yield _apart(lake, contract, contract.table, "retention", steps["retention"], until)
+        for table in tables_of(contract):
+            yield _apart(lake, contract, table, asset, steps[asset], until)
 
 
 def relieve(lake: Lake, contract: Contract) -> Iterator[Gain]:
@@ -67,16 +75,15 @@ def relieve(lake: Lake, contract: Contract) -> Iterator[Gain]:
 
     Each commit writes all snapshots of its table again: a batch every three seconds makes 60,000 of them in a day.
     """
-    limits = contract.maintenance.snapshots
+
+    def work(table: str, until: float) -> Gain:
+        found = load(lake.catalog, table)
+        most = fitted(contract.maintenance.snapshots, found.metadata).max_count if found else 0
+        if found is None or len(found.metadata.snapshots) <= most * OVERFULL:
+            return Gain(table, "snapshot_expiry", acted=False, reason="it can wait")
+        return _expired(lake, contract, table, until, dry_run=False)
+
     for table in tables_of(contract):
-
-        def work(until: float, table: str = table) -> Gain:
-            found = load(lake.catalog, table)
-            most = fitted(limits, found.metadata).max_count if found else 0
-            if found is None or len(found.metadata.snapshots) <= most * OVERFULL:
-                return Gain(table, "snapshot_expiry", acted=False, reason="it can wait")
-            return _expired(lake, contract, table, until)
-
         gain = _apart(lake, contract, table, "snapshot_expiry", work)
         if gain.acted or gain.error:
             yield gain
@@ -134,35 +141,7 @@ def _detail(gain: Gain) -> str:
     return f"{error['state']}: {detail}" if detail else str(error.get("message", gain.reason))
 
 
-def _compaction(lake: Lake, contract: Contract, end: float, *, dry_run: bool) -> Iterator[Gain]:
-    limits = contract.maintenance.compaction
-    for table in tables_of(contract):
-
-        def work(until: float, table: str = table) -> Gain:
-            return compact(lake, table, limits, until=until, dry_run=dry_run)
-
-        yield _apart(lake, contract, table, "compaction", work, end)
-
-
-def _expiry(lake: Lake, contract: Contract, end: float, *, dry_run: bool) -> Iterator[Gain]:
-    if contract.retention is not None:
-        yield _apart(
-            lake,
-            contract,
-            contract.table,
-            "retention",
-            lambda until: expire_rows(lake, contract, until=until, dry_run=dry_run),
-            end,
-        )
-    for table in tables_of(contract):
-
-        def work(until: float, table: str = table) -> Gain:
-            return _expired(lake, contract, table, until, dry_run=dry_run)
-
-        yield _apart(lake, contract, table, "snapshot_expiry", work, end)
-
-
-def _expired(lake: Lake, contract: Contract, table: str, until: float, *, dry_run: bool = False) -> Gain:
+def _expired(lake: Lake, contract: Contract, table: str, until: float, *, dry_run: bool) -> Gain:
     if not dry_run:
         log_missing_acts(lake, table)  # its receipt may go
         tag_newest(lake, table)  # others expire too, and no run of a paused table lets its tag follow
@@ -170,27 +149,17 @@ def _expired(lake: Lake, contract: Contract, table: str, until: float, *, dry_ru
     return expire(lake, table, contract.maintenance.snapshots, must_stay, until=until, dry_run=dry_run)
 
 
-def _orphans(lake: Lake, contract: Contract, end: float, *, dry_run: bool) -> Iterator[Gain]:
-    limits = contract.maintenance.orphans
-    for table in tables_of(contract):
-
-        def work(until: float, table: str = table) -> Gain:
-            return remove_orphans(lake, table, limits, until=until, dry_run=dry_run)
-
-        yield _apart(lake, contract, table, "orphan_files", work, end)
-
-
 def _apart(
     lake: Lake,
     contract: Contract,
     table: str,
     kind: Kind,
-    work: Callable[[float], Gain],
+    work: Callable[[str, float], Gain],
     end: float = inf,
 ) -> Gain:
     """The gain, or why there is none: a table that cannot be maintained now takes no other with it.
 
-    `work` gets the moment (of time.monotonic) after which it begins nothing further, `end` at the latest.
+    `work` gets the table and the moment (of time.monotonic) after which it begins nothing further, `end` at the latest.
     """
     if time.monotonic() > end:
         return Gain(table, kind, acted=False, reason=UNREACHED)
@@ -199,7 +168,7 @@ def _apart(
             if why := not_ours(lake, contract, table, to_the_row=kind == "retention"):
                 return Gain(table, kind, acted=False, reason=why)
             try:
-                return work(min(end, time.monotonic() + BUDGET.total_seconds()))
+                return work(table, min(end, time.monotonic() + BUDGET.total_seconds()))
             except Held as held:
                 return Gain(table, kind, acted=False, reason=str(held))
     except Overtaken:
