@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Event
 from typing import NoReturn
 
 import dagster as dg
@@ -38,8 +37,8 @@ from tidemark.engine.config.discovery import read, update
 from tidemark.engine.config.follow import Followed
 from tidemark.engine.lane.serve import Report, Work, catch_up_all, longest_without, serve
 
-MakeWork = Callable[[Lake, str, set[str], Event], Work]
-"""Out of the lake, the run's id, the tables that were made before, and the flag that stops the run."""
+MakeWork = Callable[[Lake, str, set[str]], Work]
+"""Out of the lake, the run's id, and the tables that were made before."""
 
 
 def run_tables(
@@ -236,19 +235,16 @@ def _reports(
     make_work: MakeWork,
     first_seen: Mapping[str, int],
 ) -> Generator[Report]:
-    stop = Event()
     told = last_results(context.instance, [each.table for each in chosen])
-    work = make_work(knowing(lake, context.instance), context.run_id, set(told), stop)
+    work = make_work(knowing(lake, context.instance), context.run_id, set(told))
     if not by_sensor(context.run):
-        in_turn = longest_without(chosen, told)
-        return catch_up_all(work, in_turn, lane, stop=stop)
+        return catch_up_all(work, longest_without(chosen, told), lane)
     handover, edits = Handover(context.instance, context.run_id, pool), _edits(resource, lake, chosen)
     return serve(
         work,
         chosen,
         lane.model_copy(update={"max_run": run_length_of(lane, chosen)}),
         report_every=report_period(lake.platform.report_every, 2 * len(lake.configuration.contracts)),
-        stop=stop,
         called_away=lambda: handover() or edits(),
         said=context.log.info,
         first_seen={table: datetime.fromtimestamp(at, UTC) for table, at in first_seen.items()},

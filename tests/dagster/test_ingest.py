@@ -6,6 +6,7 @@ from collections import defaultdict
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from threading import Event
 from uuid import uuid4
 
 import dagster as dg
@@ -51,8 +52,8 @@ class FakeWork:
     known: set[str]
     quality: dict[str, RuleResult]
 
-    def __init__(self, lake, run_id, known, stop):
-        self.lake, self.stop, self.run_id = lake, stop, run_id
+    def __init__(self, lake, run_id, known):
+        self.lake, self.stop, self.run_id = lake, Event(), run_id
         FakeWork.known = set(known)
 
     def look(self, cluster, topics):

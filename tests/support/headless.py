@@ -20,7 +20,6 @@ from datetime import datetime
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import psutil
@@ -182,7 +181,7 @@ def run(tables: Sequence[str]) -> int:
         print(json.dumps([change(lake, contract, run_id, **verbs[0]) for contract in wanted], default=str))
         return 0
     outcomes = [catch_up(lake, contract, run_id).as_json() for contract in wanted]
-    merging = UpsertWork(lake, run_id, (), Event())
+    merging = UpsertWork(lake, run_id, ())
     upserts = [each.contract for name, each in merging.tables.items() if name in tables]
     outcomes += [merging.catch_up(each).as_json() for each in upserts]
     print(json.dumps(outcomes))

@@ -1,7 +1,6 @@
 """Rule: a run that lingers follows every schema that is registered meanwhile, as a fresh one would."""
 
 import struct
-import threading
 import uuid
 from datetime import timedelta
 
@@ -43,13 +42,12 @@ def test_columns_appear_while_a_run_lingers_and_no_record_is_there_twice(lakehou
     documents.write('{"id": 0}')
     avro = lakehouse.table(topic, target_lag="1s")
     loose = lakehouse.table(documents, target_lag="1s", format_version=3)
-    stop = threading.Event()
+    work = AppendWork(lakehouse.open_lake(), "lingers", ())
     reports = serve(
-        AppendWork(lakehouse.open_lake(), "lingers", (), stop),
+        work,
         [avro.contract, loose.contract],
         Lane(poll="1s", linger="1m"),
         report_every=timedelta(0),
-        stop=stop,
         called_away=lambda: None,
         said=lambda _: None,
     )
@@ -76,7 +74,7 @@ def test_columns_appear_while_a_run_lingers_and_no_record_is_there_twice(lakehou
     documents.write('{"id": 2, "any": 12345678901234567890}')
     served(loose, 3)
     assert reconcile(lakehouse.lake, loose.contract).sound
-    stop.set()
+    work.stop.set()
     assert {report.outcome.state for report in reports if report.final} == {"fresh"}
     rows = avro.iceberg().scan(selected_fields=("id", "lines")).to_arrow().to_pylist()
     by_spark = lakehouse.spark().table(f"lake.{avro.name}").select("id", "lines").toArrow().to_pylist()

@@ -1,6 +1,5 @@
 """Rule: a bad topic never stops the others, many small ones cost little, a large one is taken in bounded bites."""
 
-import threading
 from collections import Counter
 
 import psutil
@@ -20,9 +19,8 @@ MEGABYTE = 1024 * 1024
 def run_all(lakehouse, tables, parallel=4):
     """One run over several tables, as a click on all of them makes it."""
     contracts = [c for c in lakehouse.configuration().contracts if c.table in {t.name for t in tables}]
-    stop = threading.Event()
-    work = AppendWork(lakehouse.lake, "test", (), stop)
-    reports = catch_up_all(work, contracts, Lane(parallel=parallel), stop=stop)
+    work = AppendWork(lakehouse.lake, "test", ())
+    reports = catch_up_all(work, contracts, Lane(parallel=parallel))
     return {report.outcome.table: report.outcome for report in reports}
 
 

@@ -33,13 +33,12 @@ def test_one_run_merges_all_due_tables_at_once_and_what_comes_later_too(lakehous
         return real(lake, current, run_id, known=known)
 
     monkeypatch.setattr(upsert_work, "merge_once", together)
-    stop = threading.Event()
+    work = UpsertWork(lakehouse.open_lake(), "test", ())
     reports = serve(
-        UpsertWork(lakehouse.open_lake(), "test", (), stop),
+        work,
         [made.current.contract for made in several],
         Lane(poll="1s", linger="1m"),
         report_every=timedelta(0),
-        stop=stop,
         called_away=lambda: None,
         said=lambda _: None,
     )
@@ -56,7 +55,7 @@ def test_one_run_merges_all_due_tables_at_once_and_what_comes_later_too(lakehous
     replay(lakehouse.lake, several[0].append.contract, read, ada, quarantine=False)
     corrected = next(reports).outcome
     assert (corrected.table, corrected.commits) == (several[0].name, 2), "the offsets are what they were"
-    stop.set()
+    work.stop.set()
     final = {report.outcome.table: report.outcome for report in reports if report.final}
     assert {table: outcome.state for table, outcome in final.items()} == {m.name: "fresh" for m in several}
     assert [final[made.name].commits for made in several] == [2, 2]

@@ -1,7 +1,7 @@
 """Rules of what is told of a table, and of a look at upsert tables."""
 
 from datetime import UTC, datetime
-from threading import Barrier, Event
+from threading import Barrier
 from types import SimpleNamespace
 
 from tidemark.domain.columns.types import Struct
@@ -78,4 +78,4 @@ def test_a_look_reads_several_upsert_tables_at_once_and_tells_of_each(monkeypatc
 
     monkeypatch.setattr(upsert_work, "read_pair", read)
     lake = SimpleNamespace(configuration=SimpleNamespace(contracts=upserts))
-    assert UpsertWork(lake, "run", (), Event()).look("main", ["shop.a", "shop.b"]) == {"shop.a": lost}
+    assert UpsertWork(lake, "run", ()).look("main", ["shop.a", "shop.b"]) == {"shop.a": lost}

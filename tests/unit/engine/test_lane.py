@@ -47,6 +47,7 @@ class World(Clock):
         self.blind = 0
         self.unseen = {}
         self.interrupted = False
+        self.stop = Event()
 
     def now(self):
         return self.at
@@ -56,6 +57,9 @@ class World(Clock):
         self.at += timedelta(seconds=seconds)
         for topic, per_second in self.growth.items():
             self.ends[topic] = self.ends.get(topic, 0) + per_second * seconds
+
+    def workers(self, parallel):  # noqa: ARG002
+        return Inline()
 
     def look(self, cluster, topics):
         if self.blind:
@@ -110,15 +114,14 @@ def run(
     *,
     rules=None,
     called_away=lambda: None,
-    stop=None,
     every=timedelta(minutes=1),
     seen=None,
     told=None,
     said=lambda _: None,
 ):
     reports = serve(
-        world, contracts, rules or lane(), report_every=every, stop=stop or Event(),
-        called_away=called_away, said=said, first_seen=seen, last_results=told, clock=world, pool=Inline(),
+        world, contracts, rules or lane(), report_every=every,
+        called_away=called_away, said=said, first_seen=seen, last_results=told, clock=world,
     )  # fmt: skip
     everything = list(reports)
     return [r.outcome for r in everything if r.final], [r.outcome for r in everything if not r.final]
@@ -486,7 +489,7 @@ def test_reports_of_a_run_that_goes_on_come_once_per_period_and_only_after_commi
 
 
 def test_stopping_the_run_ends_it_within_a_second():
-    world, stop = World(growth={"orders": 1}), Event()
+    world = World(growth={"orders": 1})
     world.ends["orders"] = 0
 
     def rest(busy, flag, seconds):
@@ -495,7 +498,7 @@ def test_stopping_the_run_ends_it_within_a_second():
             flag.set()
 
     world.rest = rest
-    run(world, [contract("orders")], stop=stop)
+    run(world, [contract("orders")])
     assert world.at - NOON <= timedelta(seconds=11)
 
 
@@ -504,13 +507,14 @@ class Interrupted(BaseException):
 
 
 def test_an_interrupt_stops_running_work_and_is_passed_on():
-    world, stop, begun = World(), Event(), Event()
+    world, begun = World(), Event()
+    world.workers = Clock().workers
     world.ends["orders"] = 5
 
     def slow(contract):
         begun.set()
         while not world.interrupted:
-            stop.wait(0.01)
+            world.stop.wait(0.01)
         raise Stopped("failed", contract.table, "cancelled")
 
     world.microbatch = slow
@@ -521,9 +525,9 @@ def test_an_interrupt_stops_running_work_and_is_passed_on():
 
     world.rest = rest
     with pytest.raises(Interrupted):
-        list(serve(world, [contract("orders")], lane(), report_every=timedelta(minutes=1), stop=stop,
+        list(serve(world, [contract("orders")], lane(), report_every=timedelta(minutes=1),
                    called_away=lambda: None, said=lambda _: None, clock=world))  # fmt: skip
-    assert stop.is_set()
+    assert world.stop.is_set()
     assert world.interrupted
 
 
@@ -536,6 +540,6 @@ def test_catching_up_begins_with_those_that_no_run_has_had_a_result_for():
 def test_catching_up_reports_every_table_and_ends():
     world = World()
     world.ends = {"a": 1, "b": 2}
-    reports = list(catch_up_all(world, [contract("a"), contract("b")], lane(), stop=Event()))
+    reports = list(catch_up_all(world, [contract("a"), contract("b")], lane()))
     assert {r.outcome.table: r.outcome.rows.written for r in reports} == {"shop.a": 1, "shop.b": 2}
     assert all(r.final for r in reports)

@@ -1,7 +1,7 @@
 """What a run of a lane does for append tables: `Work` of serve.py."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event
 
 from tidemark.domain.config.contract import Contract
@@ -21,7 +21,7 @@ class AppendWork:
     lake: Lake
     run_id: str
     known: Collection[str]
-    stop: Event
+    stop: Event = field(default_factory=Event)
 
     def look(self, cluster: str, topics: Sequence[str]) -> Mapping[str, Topic | TidemarkError]:
         """One round of list_offsets for all topics of a cluster."""

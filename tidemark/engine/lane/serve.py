@@ -33,6 +33,10 @@ GRACE = 10.0
 class Work(Protocol):
     """What a run asks of the engine."""
 
+    @property
+    def stop(self) -> Event:
+        """Once set, by whoever ends the run, nothing further is begun."""
+
     def look(self, cluster: str, topics: Sequence[str]) -> Mapping[str, Topic | TidemarkError]:
         """The topics as they are now, or why one alone cannot be seen. Raises Outage or Stopped for all of them."""
 
@@ -53,7 +57,7 @@ class Work(Protocol):
 
 
 class Clock:
-    """Our clock; replaced in tests."""
+    """Our clock, and what works beside it; replaced in tests."""
 
     def now(self) -> datetime:
         """This moment, in UTC."""
@@ -65,6 +69,10 @@ class Clock:
             wait(busy, timeout=seconds, return_when=FIRST_COMPLETED)
         else:
             stop.wait(seconds)
+
+    def workers(self, parallel: int) -> Executor:
+        """For so many tables at once."""
+        return ThreadPoolExecutor(parallel, thread_name_prefix="tidemark-lane")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +89,6 @@ class _Run:
     tables: list[Serving]
     lane: Lane
     report_every: timedelta
-    stop: Event
     called_away: Callable[[], str | None]
     said: Callable[[str], object]
     clock: Clock
@@ -118,7 +125,7 @@ class _Run:
             if not self.leaving:
                 self._begin(now)
             yield from self._reports(now)
-            self.clock.rest(self._busy(), self.stop, min(STEP, self.poll).total_seconds())
+            self.clock.rest(self._busy(), self.work.stop, min(STEP, self.poll).total_seconds())
         yield from (Report(self._final(each), final=True) for each in self.tables)
 
     def _final(self, each: Serving) -> Outcome:
@@ -178,7 +185,7 @@ class _Run:
         return (self.work.microbatch(contract) if batch else None) or self.work.standing(contract)
 
     def _reason_to_leave(self, now: datetime) -> str | None:
-        if self.stop.is_set():
+        if self.work.stop.is_set():
             return "stopped"
         stopped = [each.contract.table for each in self.tables if each.error]
         if stopped and self._all_begun:
@@ -223,13 +230,11 @@ def serve(  # noqa: PLR0913 - what it does, its limits, and its ways out
     lane: Lane,
     *,
     report_every: timedelta,
-    stop: Event,
     called_away: Callable[[], str | None],
     said: Callable[[str], object],
     first_seen: Mapping[str, datetime] | None = None,
     last_results: Mapping[str, datetime] | None = None,
     clock: Clock | None = None,
-    pool: Executor | None = None,
 ) -> Generator[Report]:
     """Drain the tables, then linger for more; a final report per table comes last.
 
@@ -238,20 +243,18 @@ def serve(  # noqa: PLR0913 - what it does, its limits, and its ways out
     that have had no result for the most lengths of a run (`last_results`), so that no table is left out for ever.
 
     It ends when nothing came for `lane.linger`, at `lane.max_run`, when `called_away` gives a reason, when
-    `stop` is set, or when a table stopped: so the stop is seen at once, and the next run serves the others. Why it
+    `work.stop` is set, or when a table stopped: so the stop is seen at once, and the next run serves the others. Why it
     ends is `said`.
     """
     clock = clock or Clock()
     now = clock.now()
-    with _workers(work, lane, stop, pool) as workers:
+    with _workers(work, lane, clock) as workers:
         seen, told = first_seen or {}, last_results or {}
         tables = [
             Serving(each, now, seen.get(each.table), _missed(told.get(each.table), now, lane))
             for each in longest_without(contracts, told)
         ]
-        yield from _Run(
-            work, tables, lane, report_every, stop, called_away, said, clock, workers, now
-        ).serve()
+        yield from _Run(work, tables, lane, report_every, called_away, said, clock, workers, now).serve()
 
 
 def longest_without(contracts: Sequence[Contract], last_results: Mapping[str, datetime]) -> list[Contract]:
@@ -264,9 +267,9 @@ def _missed(last: datetime | None, now: datetime, lane: Lane) -> float:
     return math.inf if last is None else max(0, (now - last) // lane.max_run)
 
 
-def catch_up_all(work: Work, contracts: Sequence[Contract], lane: Lane, *, stop: Event) -> Generator[Report]:
+def catch_up_all(work: Work, contracts: Sequence[Contract], lane: Lane) -> Generator[Report]:
     """`Work.catch_up` for every table, `lane.parallel` at once; the reports come as the tables finish."""
-    with _workers(work, lane, stop, None) as workers:
+    with _workers(work, lane, Clock()) as workers:
         open_ones = {workers.submit(work.catch_up, contract) for contract in contracts}
         while open_ones:
             done, open_ones = wait(open_ones, timeout=STEP.total_seconds(), return_when=FIRST_COMPLETED)
@@ -274,13 +277,13 @@ def catch_up_all(work: Work, contracts: Sequence[Contract], lane: Lane, *, stop:
 
 
 @contextmanager
-def _workers(work: Work, lane: Lane, stop: Event, given: Executor | None) -> Iterator[Executor]:
+def _workers(work: Work, lane: Lane, clock: Clock) -> Iterator[Executor]:
     """A pool whose work is stopped, interrupted and waited for when the run is interrupted."""
-    pool = given or ThreadPoolExecutor(lane.parallel, thread_name_prefix="tidemark-lane")
+    pool = clock.workers(lane.parallel)
     try:
         yield pool
     except BaseException:
-        stop.set()
+        work.stop.set()
         pool.shutdown(wait=False, cancel_futures=True)
         work.interrupt()
         if isinstance(pool, ThreadPoolExecutor):

@@ -23,11 +23,11 @@ LOOKED_AT = 8
 class UpsertWork:
     """Upsert tables over one Lake; `known`: those made before, as Dagster's records say."""
 
-    def __init__(self, lake: Lake, run_id: str, known: Collection[str], stop: Event) -> None:
+    def __init__(self, lake: Lake, run_id: str, known: Collection[str]) -> None:
         self.lake = lake
         self.run_id = run_id
         self.known = known
-        self.stop = stop
+        self.stop = Event()
         self.tables: Mapping[str, UpsertTable] = upsert_tables(lake.configuration.contracts)
 
     def look(self, cluster: str, topics: Sequence[str]) -> Mapping[str, Topic | TidemarkError]:
