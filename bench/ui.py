@@ -21,8 +21,8 @@ import dagster as dg
 from confluent_kafka.admin import AdminClient, NewTopic
 from playwright.sync_api import Page, sync_playwright
 
+from assets.runs.statuses import UNDER_WAY
 from resources.lake import LakeResource, places_now
-from sensors.runs import UNDER_WAY
 from tidemark.cli.dagster_services import DagsterServices
 from tidemark.cli.in_dagster import dagster_instance
 from tidemark.engine.config.configuration import Places

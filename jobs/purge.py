@@ -6,14 +6,14 @@ from itertools import islice
 from pathlib import Path
 
 import dagster as dg
-from dagster import DagsterRunStatus, RunsFilter
+from dagster import RunsFilter
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from pydantic import Field
 
 from assets.launchpad import Launchpad
 from assets.names import is_ours
+from assets.runs.statuses import ENDED
 
-ENDED = (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED)
 PAGE = 500
 
 

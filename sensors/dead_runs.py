@@ -15,10 +15,9 @@ from dagster._core.storage.tags import GRPC_INFO_TAG
 
 from assets.names import is_ours
 from assets.runs.last_runs import DIED
+from assets.runs.statuses import IN_PROGRESS, MADE
 from tidemark.engine.alive import dead, forget, is_dead, is_held
 
-BEGUN = (DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING)
-MADE = (DagsterRunStatus.NOT_STARTED, *BEGUN)
 UNBEGUN = timedelta(minutes=3)
 """How long a run may be no more than a row: whoever made it queues or begins it within seconds, or is gone."""
 _HERE = "127.0.0.1"
@@ -78,7 +77,7 @@ def _explain(instance: dg.DagsterInstance, home: Path, run_id: str) -> None:
 @contextmanager
 def canceled(instance: dg.DagsterInstance, port: int) -> Iterator[None]:
     """The runs of the code server at `port` end within this block because somebody wants it: canceled, not failed."""
-    begun = instance.get_runs(RunsFilter(statuses=list(BEGUN)), limit=100)
+    begun = instance.get_runs(RunsFilter(statuses=list(IN_PROGRESS)), limit=100)
     launched = [run for run in begun if _server(run).get("port") == port]
     for run in launched:
         instance.report_run_canceling(run)

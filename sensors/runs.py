@@ -9,29 +9,13 @@ import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 from dagster._core.storage.tags import RUN_KEY_TAG
 
-from assets.names import (
-    OFFSETS_TAG,
-    VERB_TAG,
-    VERBS,
-    by_sensor,
-    pool_filter,
-    table_of,
-)
+from assets.names import OFFSETS_TAG, VERB_TAG, VERBS, by_sensor, pool_filter, table_of
+from assets.runs.statuses import ENDED, IN_PROGRESS, UNDER_WAY
 from assets.runs.stopped import stopped_of
 from tidemark.domain.cadence.request import Runs
 from tidemark.domain.states import State
 
-UNDER_WAY = (
-    DagsterRunStatus.QUEUED,
-    DagsterRunStatus.NOT_STARTED,
-    DagsterRunStatus.STARTING,
-    DagsterRunStatus.STARTED,
-    DagsterRunStatus.CANCELING,
-)
-IN_PROGRESS = UNDER_WAY[2:]
-"""Those that hold their pool."""
-ENDED = (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED)
-LOOK_BACK = 25
+AT_ONCE = 25
 """Ended runs that one tick takes into account."""
 
 
@@ -74,9 +58,7 @@ def ended(
     """The runs that ended since, oldest first."""
     wanted = RunsFilter(statuses=list(ENDED), tags=pool_filter(pool), updated_after=after)
     found = [
-        _ended(record, lane)
-        for record in instance.get_run_records(wanted, limit=LOOK_BACK)
-        if record.end_time
+        _ended(record, lane) for record in instance.get_run_records(wanted, limit=AT_ONCE) if record.end_time
     ]
     return sorted((each for each in found if after is None or each.at > after), key=lambda each: each.at)
 
@@ -84,9 +66,7 @@ def ended(
 def operated(instance: dg.DagsterInstance, since: datetime) -> datetime | None:
     """When the last job of an operator ended, if that was not before `since`: it may have changed any table."""
     wanted = RunsFilter(statuses=list(ENDED), tags={VERB_TAG: list(VERBS)}, updated_after=since)
-    ends = [
-        record.end_time for record in instance.get_run_records(wanted, limit=LOOK_BACK) if record.end_time
-    ]
+    ends = [record.end_time for record in instance.get_run_records(wanted, limit=AT_ONCE) if record.end_time]
     return datetime.fromtimestamp(max(ends), UTC) if ends else None
 
 

@@ -14,7 +14,8 @@ from tidemark.domain.errors import ConfigurationError
 from tidemark.engine.config.follow import Followed
 
 WAITING = (DagsterRunStatus.QUEUED,)
-BEGUN = (DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING, DagsterRunStatus.STARTED)
+HOLDING = (DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING, DagsterRunStatus.STARTED)
+"""They have a pool, or get it next; one that is being canceled makes room by itself."""
 _SHOWN = 3
 
 
@@ -32,7 +33,7 @@ class Handover:
         One in the queue may be older: it needs the pool of another lane too, and was overtaken while that was held.
         """
         waiting = filter(self._could_begin, self._runs(WAITING, self.pool))
-        for run in (*waiting, *self._runs(BEGUN, self.pool, limit=1)):
+        for run in (*waiting, *self._runs(HOLDING, self.pool, limit=1)):
             if run.run_id != self.run_id:
                 return f"run {run.run_id[:8]} is {run.status.value.lower()}"
         return None
@@ -40,7 +41,7 @@ class Handover:
     def _could_begin(self, run: dg.DagsterRun) -> bool:
         """Whether those that hold its other pools make room for it too: only runs of a sensor do."""
         others = [pool for pool in pools_of(run) if pool != self.pool]
-        return all(by_sensor(holds) for pool in others for holds in self._runs(BEGUN, pool))
+        return all(by_sensor(holds) for pool in others for holds in self._runs(HOLDING, pool))
 
     def _runs(
         self, statuses: tuple[DagsterRunStatus, ...], pool: str, limit: int | None = None
