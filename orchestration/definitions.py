@@ -101,10 +101,7 @@ def _tables(configuration: Configuration, seen: Discovery, where: Places) -> dg.
             *maintenance_schedules(contracts, platform.maintenance),
         ],
         sensors=[
-            *(
-                lag_sensor(name, lanes[name], each, platform.report_every, shown_digests)
-                for name, each in by_lane.items()
-            ),
+            *(lag_sensor(name, lanes[name], each, shown_digests) for name, each in by_lane.items()),
             *(upsert_sensor(name, lanes[name], each) for name, each in upserts_by_lane.items()),
             *((new_topics,) if configuration.patterns and not contracts else ()),
         ],

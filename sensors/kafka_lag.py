@@ -1,7 +1,6 @@
 """The lag sensor: one per lane, on by default. It asks for runs and never starts Spark."""
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from math import ceil
 
 import dagster as dg
@@ -14,11 +13,7 @@ from tidemark.domain.config.platform import Lane
 
 
 def lag_sensor(
-    name: str,
-    lane: Lane,
-    contracts: Sequence[Contract],
-    report_every: timedelta,
-    shown_digests: Mapping[str, str],
+    name: str, lane: Lane, contracts: Sequence[Contract], shown_digests: Mapping[str, str]
 ) -> dg.SensorDefinition:
     """The sensor of lane `name`; the default lane's is called `kafka_lag`. `shown_digests`: see `discover`."""
 
@@ -32,6 +27,6 @@ def lag_sensor(
     def kafka_lag(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SensorResult:
         from sensors.kafka_lag_tick import answer  # noqa: PLC0415 - loading the definitions needs no Kafka client
 
-        return answer(context, lake, name, lane, contracts, report_every, shown_digests)
+        return answer(context, lake, name, lane, contracts, shown_digests)
 
     return kafka_lag

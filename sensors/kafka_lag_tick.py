@@ -1,7 +1,6 @@
 """From a tick's decision to what Dagster is told: a run request or a reason, observations, the cursor."""
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 
 import dagster as dg
 
@@ -31,7 +30,6 @@ def answer(
     name: str,
     lane: Lane,
     contracts: Sequence[Contract],
-    report_every: timedelta,
     shown_digests: Mapping[str, str],
 ) -> dg.SensorResult:
     """One tick. Trouble with a service is a reason to skip, never an exception."""
@@ -42,7 +40,7 @@ def answer(
         decision, to_reload = runnable(context, resource, name, tick.decide())
     except TidemarkError as error:
         return dg.SensorResult(skip_reason=str(error))
-    every = report_period(report_every, 2 * len(lake.configuration.contracts))
+    every = report_period(lake.platform.report_every, len(lake.configuration.contracts))
     events: list[dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation] = [
         *topic_observations(tick, decision, every),
         *results_of_the_dead(tick, decision),

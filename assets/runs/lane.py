@@ -244,7 +244,7 @@ def _reports(
         work,
         chosen,
         lane.model_copy(update={"max_run": run_length_of(lane, chosen)}),
-        report_every=report_period(lake.platform.report_every, 2 * len(lake.configuration.contracts)),
+        report_every=report_period(lake.platform.report_every, len(lake.configuration.contracts)),
         called_away=lambda: handover() or edits(),
         said=context.log.info,
         first_seen={table: datetime.fromtimestamp(at, UTC) for table, at in first_seen.items()},

@@ -613,7 +613,7 @@ def test_three_hundred_busy_tables_write_less_than_a_gigabyte_a_day(run, instanc
     tables = 300
     assert len(evaluations) == 3
     evaluated = 2 * (max(evaluations) + row)
-    reports = timedelta(days=1) / report_period(timedelta(minutes=1), 2 * tables)
+    reports = timedelta(days=1) / report_period(timedelta(minutes=1), tables)
     ticks = 86_400 / 5 * 29_000  # tests/dagster/test_cursor.py
     for checks in (3, 8):
         runs = timedelta(days=1) / run_length(timedelta(minutes=5), tables, tables * checks)

@@ -106,7 +106,7 @@ def test_a_lane_whose_runs_go_on_for_longer_than_max_run_says_so(defs, lake):
     few = [each for each in lake.configuration.contracts if each.lane == "default"]
     lane = lake.platform.lanes["default"]
     many = [few[0].model_copy(update={"table": f"shop.t{n}"}) for n in range(300)]
-    said = [lag_sensor("default", lane, each, timedelta(minutes=1), {}).description for each in (few, many)]
+    said = [lag_sensor("default", lane, each, {}).description for each in (few, many)]
     assert "max_run" not in said[0]
     assert "A run of all its 300 tables hands over after 38 min, not after max_run (5m)" in said[1]
 
