@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 
 from resources.lake import LakeResource
+from sensors.append_tick import AppendTick
 from sensors.cursor import dump, parse
 from sensors.dead_runs import bury
 from sensors.discover import discover
@@ -16,7 +17,6 @@ from sensors.observations import (
 )
 from sensors.on_disk import runnable
 from sensors.run_requests import requested
-from sensors.tick import Tick
 from tidemark.domain.cadence.event_budget import report_period
 from tidemark.domain.cadence.request import Ask
 from tidemark.domain.config.contract import Contract
@@ -27,7 +27,7 @@ from tidemark.domain.errors import TidemarkError
 def answer(
     context: dg.SensorEvaluationContext,
     resource: LakeResource,
-    name: str,
+    lane_name: str,
     lane: Lane,
     contracts: Sequence[Contract],
     shown_digests: Mapping[str, str],
@@ -36,8 +36,8 @@ def answer(
     try:
         bury(context.instance, resource.places.home)
         lake = resource.shared()
-        tick = Tick(lake, context.instance, name, lane, contracts, parse(context.cursor))
-        decision, to_reload = runnable(context, resource, name, tick.decide())
+        tick = AppendTick(lake, context.instance, lane_name, lane, contracts, parse(context.cursor))
+        decision, to_reload = runnable(context, resource, lane_name, tick.decide())
     except TidemarkError as error:
         return dg.SensorResult(skip_reason=str(error))
     every = report_period(lake.platform.report_every, len(lake.configuration.contracts))
@@ -60,7 +60,7 @@ def answer(
     )
 
 
-def _first_seen(tick: Tick, decision: Ask) -> Mapping[str, int]:
+def _first_seen(tick: AppendTick, decision: Ask) -> Mapping[str, int]:
     """Of the tables that are taken along: since when records may wait, so that the run need not begin with them."""
     return {
         table: int(tick.now.timestamp() - decision.lags[table].seconds)

@@ -13,15 +13,17 @@ from dagster._core.definitions.data_version import extract_data_version_from_ent
 from assets.checks.freshness import freshness_evaluation
 from assets.names import table_key, topic_key
 from assets.runs.report import published
-from sensors.cursor import CATALOG
+from sensors.cursor import CATALOG, Entry
+from sensors.merge_tick import MergeTick
 from sensors.tick import HANGS, Tick
-from tidemark.domain.cadence.freshness import GRADES, judge, judge_unseen, of_paused
+from tidemark.domain.cadence.freshness import GRADES, Judgement, judge, judge_unseen, of_paused
 from tidemark.domain.cadence.lag import Lag
 from tidemark.domain.cadence.reading import READS
 from tidemark.domain.cadence.request import Ask, why_another_topic
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Stopped, TidemarkError
 from tidemark.domain.ledger.guard import Topic
+from tidemark.engine.look.upserts import lateness
 
 
 def topic_observations(tick: Tick, decision: Ask, every: timedelta) -> Iterator[dg.AssetObservation]:
@@ -66,11 +68,16 @@ def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvalua
             continue
         quiet = (tick.now - entry.active).total_seconds() if entry.active else None
         found = judge(lag, contract.freshness, quiet=quiet, staged=entry.staged)
-        if entry.paused:
-            found = of_paused(found)
-        if found.grade != entry.grade:
-            entry.grade = found.grade
-            yield freshness_evaluation(contract, found, lag)
+        yield from _graded(contract, entry, found, lag)
+
+
+def merge_freshness_changes(tick: MergeTick) -> Iterator[dg.AssetCheckEvaluation]:
+    """The same of upsert tables, for those that were read."""
+    for contract in tick.contracts:
+        pair, entry = tick.pairs.get(contract.table), tick.cache.entry(contract.table)
+        if pair is not None and entry.exists:
+            lag, found = lateness(pair, tick.now)
+            yield from _graded(contract, entry, found, lag)
 
 
 def unseen_freshness(tick: Tick, tables: Iterable[Contract]) -> Iterator[dg.AssetCheckEvaluation]:
@@ -90,11 +97,17 @@ def unseen_freshness(tick: Tick, tables: Iterable[Contract]) -> Iterator[dg.Asse
         }
         since, what = min(((at, what) for what, at in outages.items() if at), default=(tick.now, ""))
         found = judge_unseen(what, (tick.now - since).total_seconds(), contract.freshness)
-        if entry.paused:
-            found = of_paused(found)
         if GRADES.index(found.grade) > GRADES.index(entry.grade or "fresh"):
-            entry.grade = found.grade
-            yield freshness_evaluation(contract, found)
+            yield from _graded(contract, entry, found)
+
+
+def _graded(
+    contract: Contract, entry: Entry, found: Judgement, lag: Lag | None = None
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """The check of a table, if its grade is another than the one that was told last."""
+    if found.grade != entry.grade:
+        entry.grade = found.grade
+        yield freshness_evaluation(contract, of_paused(found) if entry.paused else found, lag)
 
 
 def results_of_the_dead(

@@ -1,28 +1,20 @@
-"""One tick of a lane's sensor: look at topics, tables and runs, decide, and say why."""
+"""One tick of a lane's sensor: look at topics, tables and runs, decide, and say why. Each kind looks its own way."""
 
-from collections import defaultdict
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from time import monotonic
 
 import dagster as dg
 
 from assets.names import pool_of
 from assets.runs.run_length import patience_of
 from sensors.cursor import CATALOG, Cache, Entry
-from sensors.runs import Ended, ended, operated, under_way
+from sensors.runs import Ended, ended, under_way
 from tidemark.domain.cadence.lag import Sighting, prune
-from tidemark.domain.cadence.reading import (
-    READ_EVERY,
-    READ_TROUBLED_EVERY,
-    Known,
-    quiet_every,
-    to_read,
-    witnessed,
-)
-from tidemark.domain.cadence.request import OUTAGE_BACKOFF, Ask, Seen, Trouble, ask, mark_of, some
+from tidemark.domain.cadence.reading import quiet_every
+from tidemark.domain.cadence.request import OUTAGE_BACKOFF, Ask, Seen, Trouble, ask, some
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import Outage, Stopped
@@ -39,7 +31,7 @@ catalog takes 30 to fail."""
 
 
 @dataclass
-class Tick:
+class Tick(ABC):
     """What one tick works with; the cache is changed in place."""
 
     lake: Lake
@@ -96,74 +88,9 @@ class Tick:
                 entry.tried = run.at
                 entry.owed = entry.owed or not run.well
 
+    @abstractmethod
     def _look(self) -> None:
-        self._look_at_topics()
-        self._read_tables()
-
-    def _look_at_topics(self) -> None:
-        by_cluster: dict[str, set[str]] = defaultdict(set)
-        for contract in self.contracts:
-            by_cluster[contract.cluster].add(contract.topic)
-        for cluster, topics in by_cluster.items():
-            try:
-                found = self.lake.kafka(cluster).describe_each(sorted(topics), whole=False)
-            except (Outage, Stopped) as error:
-                self.lake.lose_kafka(cluster)
-                self.cache.down.setdefault(cluster, self.now)
-                self.down.append(f"kafka {cluster} is {error.state}: {error.fields.get('detail', '')}")
-                continue
-            self.cache.down.pop(cluster, None)
-            self.topics[cluster] = {name: each for name, each in found.items() if isinstance(each, Topic)}
-            faults = {name: each for name, each in found.items() if not isinstance(each, Topic)}
-            self.unseen |= {(cluster, name): fault for name, fault in faults.items()}
-            said = {
-                name: f"topic {name} is {each.state}: {each.fields.get('detail', '')}"
-                for name, each in faults.items()
-            }
-            self.down += some(list(said), said.__getitem__)
-        for contract in self.contracts:
-            if contract.cluster in self.topics:
-                entry = self.cache.entry(contract.table)
-                unanswered = isinstance(self.unseen.get((contract.cluster, contract.topic)), Outage)
-                entry.unseen = (entry.unseen or self.now) if unanswered else None
-
-    def _read_tables(self) -> None:
-        """No table holds up another one."""
-        outages: dict[str, Outage] = {}
-        read, began = 0, monotonic()
-        for contract in self._to_read():
-            try:
-                self._read(contract)
-                read += 1
-            except Outage as outage:
-                outages[contract.table] = outage
-                if len(outages) == OUTAGES_ASKED or monotonic() - began > HANGS:
-                    break
-        self._lose(outages, others=read > 0)
-
-    def _to_read(self) -> Sequence[Contract]:
-        operated_at = operated(self.instance, self.now - 2 * self.quiet_every)
-        known = [self._known(each, operated_at) for each in self.contracts]
-        by_table = {each.table: each for each in self.contracts}
-        found = to_read(known, self.now, self.lane.poll, catalog_down=self.catalog_down)
-        return [by_table[table] for table in found]
-
-    def _known(self, contract: Contract, operated_at: datetime | None) -> Known:
-        entry, topic = self.cache.entry(contract.table), self._topic(contract)
-        changed_at = max((at for at in (entry.tried, operated_at) if at), default=None)
-        quiet = topic and entry.committed is not None and not waiting(entry.committed, topic.end)
-        every = self.quiet_every if quiet else READ_EVERY
-        if entry.trouble or entry.paused or entry.fault:
-            every = READ_TROUBLED_EVERY
-        return Known(contract.table, entry.read_at, changed_at, every, lost=entry.lost is not None)
-
-    def _witnessed(self, asked: Sequence[Contract]) -> Sequence[Contract]:
-        by_table = {each.table: each for each in self.contracts}
-        lost = {table for table in by_table if self.cache.entry(table).lost}
-        found = witnessed(
-            [each.table for each in asked], list(by_table), lost, catalog_down=self.catalog_down
-        )
-        return [by_table[table] for table in found]
+        """Find out how far topics are, into `topics`, and tables, into the cache."""
 
     def _lose(self, outages: Mapping[str, Outage], *, others: bool) -> None:
         """Tables that could not be read are held back; where no other could be read either, it is the catalog."""
@@ -181,30 +108,8 @@ class Tick:
         else:
             self.down += some(list(said), lambda table: f"{table} is {said[table]}")
 
-    def _read(self, contract: Contract) -> None:
-        entry = self.cache.entry(contract.table)
-        try:
-            state = self.lake.state(contract.table)
-        except Stopped as stopped:
-            entry.fault, entry.mark, entry.committed = stopped.state, stopped.state, None
-        else:
-            self.states[contract.table] = state
-            entry.fault = None
-            entry.exists, entry.paused = state.ledger is not None, state.paused
-            entry.staged, entry.active = state.staged, entry.active or state.committed_at
-            entry.committed = dict(state.ledger.next) if state.ledger else None
-            entry.topic_id = (state.ledger.topic_id or "")[:8] or None if state.ledger else None
-            entry.mark = f"{state.uuid}|{state.head}|{sorted(state.properties.items())}"
-        entry.mark = mark_of(contract, self._topic_id(contract), entry.mark)
-        entry.read_at, entry.lost = self.now, None
-        entry.mark_trouble()
-
     def _topic(self, contract: Contract) -> Topic | None:
         return self.topics.get(contract.cluster, {}).get(contract.topic)
-
-    def _topic_id(self, contract: Contract) -> str | None:
-        topic = self._topic(contract)
-        return topic.topic_id if topic else None
 
     def _seen(self, contract: Contract, patience: timedelta) -> Seen:
         entry = self.cache.entry(contract.table)

@@ -1,173 +1,19 @@
-"""One tick of an upsert sensor: both ledgers of a table from the catalog, then the same decision as for topics.
+"""One tick of an upsert sensor, told to Dagster: a run request or a reason, checks, the cursor."""
 
-A table that had caught up is looked at again once a run may have written to its append table, or after a
-minute, in a lane of many after up to five.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import cached_property
+from collections.abc import Sequence
 
 import dagster as dg
 
-from assets.checks.freshness import freshness_evaluation
-from assets.names import pool_of
 from resources.lake import LakeResource
 from sensors.cursor import dump, parse
 from sensors.dead_runs import bury
-from sensors.observations import results_of_the_dead, unseen_freshness
+from sensors.merge_tick import MergeTick
+from sensors.observations import merge_freshness_changes, results_of_the_dead, unseen_freshness
 from sensors.on_disk import runnable
 from sensors.run_requests import requested
-from sensors.runs import ended, operated, under_way
-from sensors.tick import OUTAGES_ASKED, Tick
-from tidemark.domain.cadence.freshness import of_paused
-from tidemark.domain.cadence.lag import Sighting
-from tidemark.domain.cadence.reading import READS
-from tidemark.domain.cadence.request import mark_of
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
-from tidemark.domain.config.upsert import upsert_tables
-from tidemark.domain.errors import Outage, Stopped, TidemarkError
-from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import translated
-from tidemark.engine.look.upserts import lateness
-from tidemark.engine.merge.pair import Pair, as_topic, read_pair
-
-PARALLEL = 8
-
-
-@dataclass
-class MergeTick(Tick):
-    """A tick whose topics are append tables. How long rows have waited is read from their receipts."""
-
-    pairs: dict[str, Pair] = field(default_factory=dict)
-    quiet: int = 0
-    """Tables that are not looked at: nothing has happened since they had caught up."""
-    later: int = 0
-    """Tables whose turn is in one of the next ticks."""
-
-    def _look(self) -> None:
-        written = self._written()
-        due = [each for each in self.contracts if self._may_be_behind(each, written)]
-        self.quiet = len(self.contracts) - len(due)
-        asked = self._witnessed(sorted(self._in_turn(due), key=self._lost_last))
-        pairs = read_pairs(self.lake, asked)
-        outages = {table: found for table, found in pairs.items() if isinstance(found, Outage)}
-        self._lose(outages, others=len(pairs) > len(outages))
-        loaded = []
-        for contract in asked:
-            found = pairs.get(contract.table)
-            if found is None or isinstance(found, Outage):
-                continue
-            self._take(contract, found)
-            if isinstance(found, Pair):
-                topic = as_topic(found)
-                if topic is None:
-                    continue  # the append table is yet to be loaded
-                known = dict(self.topics.get(contract.cluster, {}))
-                self.topics[contract.cluster] = {**known, contract.topic: topic}
-            loaded.append(contract)
-        self.contracts = loaded
-
-    def _in_turn(self, due: Sequence[Contract]) -> Sequence[Contract]:
-        """As many as one tick has time for, by name, going on where the last tick ended."""
-        self.later = max(0, len(due) - READS)
-        if not self.later:
-            return due
-        last = self.cache.turn
-        turn = sorted(due, key=lambda each: (each.table <= last, each.table))[:READS]
-        self.cache.turn = turn[-1].table
-        return turn
-
-    def _lost_last(self, contract: Contract) -> tuple[bool, datetime]:
-        entry = self.cache.entry(contract.table)
-        return entry.lost is not None, (entry.lost and entry.read_at) or self.now
-
-    def _written(self) -> Mapping[str, datetime]:
-        """By append table, when a run of its lane last had it in hand, as far back as a look may be."""
-        since = self.now - 2 * self.quiet_every
-        tables, found = {each.topic for each in self.contracts}, dict[str, datetime]()
-        for pool in {pool_of(each.lane) for each in self.contracts}:
-            for run in ended(self.instance, pool, tables, since):
-                found |= dict.fromkeys(run.tables, run.at)
-            runs = under_way(self.instance, pool, tables)
-            found |= dict.fromkeys({*runs.kept, *runs.lingering}, self.now)
-        return found
-
-    def _may_be_behind(self, contract: Contract, written: Mapping[str, datetime]) -> bool:
-        entry = self.cache.entry(contract.table)
-        if entry.read_at is None or entry.trouble or entry.lost:
-            return True
-        if self.now - entry.read_at >= self.quiet_every:
-            return True
-        acts = (written.get(contract.topic), entry.tried, self._operated)
-        return any(at >= entry.read_at for at in acts if at is not None)
-
-    @cached_property
-    def _operated(self) -> datetime | None:
-        return operated(self.instance, self.now - 2 * self.quiet_every)
-
-    def _take(self, contract: Contract, found: "Pair | Stopped") -> None:
-        entry = self.cache.entry(contract.table)
-        if isinstance(found, Pair):
-            self.pairs[contract.table] = found
-        if isinstance(found, Stopped):
-            entry.fault, mark, entry.committed = found.state, str(found.state), None
-            self.topics.setdefault(contract.cluster, {})
-        else:
-            self.states[contract.table] = found.state
-            merged = found.state.merged
-            corrected = merged is not None and found.behind and not found.waiting
-            # a replay or a rollback, which offsets do not show
-            entry.fault = "lagging" if corrected else None
-            entry.exists, entry.paused = merged is not None, found.state.paused
-            entry.committed = dict(merged.next) if merged else None
-            entry.topic_id = f"{merged.append_uuid}/{merged.epoch}" if merged else None
-            topic = as_topic(found)
-            waits = Sighting(found.oldest, dict(topic.end)) if found.oldest and topic else None
-            entry.sightings = [waits] if waits else []
-            mark = f"{found.state.uuid}|{found.state.head}|{sorted(found.state.properties.items())}"
-        level = isinstance(found, Pair) and entry.exists and not found.behind and not entry.paused
-        entry.mark, entry.read_at = mark_of(contract, None, mark), self.now if level else None
-        entry.lost = None
-        entry.mark_trouble()
-
-
-def freshness_changes(tick: MergeTick) -> Iterator[dg.AssetCheckEvaluation]:
-    """One evaluation per table whose grade is another than at the last tick."""
-    for contract in tick.contracts:
-        pair, entry = tick.pairs.get(contract.table), tick.cache.entry(contract.table)
-        if pair is None or not entry.exists:
-            continue
-        lag, found = lateness(pair, tick.now)
-        if entry.paused:
-            found = of_paused(found)
-        if found.grade != entry.grade:
-            entry.grade = found.grade
-            yield freshness_evaluation(contract, found, lag)
-
-
-def read_pairs(lake: Lake, tables: Sequence[Contract]) -> Mapping[str, Pair | Stopped | Outage]:
-    """What both tables say, by upsert table, or the state that asking ended in. After outages no more are asked."""
-    known, down = upsert_tables(lake.configuration.contracts), list[Outage]()
-
-    def ask(contract: Contract) -> Pair | Stopped | Outage | None:
-        if len(down) >= OUTAGES_ASKED:
-            return None
-        try:
-            with translated(contract.table):
-                return read_pair(lake, known[contract.table])
-        except Stopped as stopped:
-            return stopped
-        except Outage as outage:
-            down.append(outage)
-            return outage
-
-    with ThreadPoolExecutor(PARALLEL) as pool:
-        found = zip([each.table for each in tables], pool.map(ask, tables), strict=True)
-        return {table: each for table, each in found if each is not None}
+from tidemark.domain.errors import TidemarkError
 
 
 def answer(
@@ -175,22 +21,21 @@ def answer(
     resource: LakeResource,
     lane_name: str,
     lane: Lane,
-    tables: Sequence[Contract],
+    contracts: Sequence[Contract],
 ) -> dg.SensorResult:
     """One tick. Trouble with the catalog is a reason to skip, never an exception."""
     try:
         bury(context.instance, resource.places.home)
-        now = datetime.now(UTC)
         tick = MergeTick(
-            resource.shared(), context.instance, lane_name, lane, tables, parse(context.cursor), now
+            resource.shared(), context.instance, lane_name, lane, contracts, parse(context.cursor)
         )
         decision, _ = runnable(context, resource, lane_name, tick.decide())
     except TidemarkError as error:
         return dg.SensorResult(skip_reason=str(error))
     events: list[dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation] = [
         *results_of_the_dead(tick, decision),
-        *freshness_changes(tick),
-        *unseen_freshness(tick, tables),
+        *merge_freshness_changes(tick),
+        *unseen_freshness(tick, contracts),
     ]
     requests = [requested(context, tick, decision)] if decision.tables else []
     reasons = [] if tick.quiet and not tick.contracts else [decision.reason]

@@ -11,8 +11,9 @@ from dagster import AssetKey, DagsterRunStatus
 from dagster._core.storage.tags import RUN_KEY_TAG
 
 from assets.names import STOPPED_TAG, TRIGGER_TAG, VERB_TAG, VERBS
-from sensors import observations
+from sensors import append_tick, observations
 from sensors import tick as ticks
+from sensors.append_tick import AppendTick
 from sensors.cursor import CATALOG, Cache, Entry, parse
 from sensors.kafka_lag import lag_sensor
 from sensors.observations import results_of_the_dead, topic_observations, unseen_freshness
@@ -310,7 +311,7 @@ def test_topics_that_are_refused_are_named_three_at_a_time(lake, instance):
     names = [f"secret{n}" for n in range(40)]
     contracts = [Contract.model_validate({"topic": name, "table": f"shop.{name}"}) for name in names]
     lake.ends |= dict.fromkeys(names, Stopped("permission_denied", "-", "not authorized"))
-    made = ticks.Tick(lake, instance, "default", Lane(), contracts, Cache())
+    made = AppendTick(lake, instance, "default", Lane(), contracts, Cache())
     made.decide()
     assert made.down[0] == "topic secret0 is permission_denied: not authorized"
     assert (len(made.down), made.down[3]) == (4, "and 37 more")
@@ -348,7 +349,7 @@ def test_a_catalog_that_is_down_is_asked_for_two_tables_in_a_tick(lake, instance
     cache, began = Cache(), datetime.now(UTC)
 
     def decide(later):
-        made = ticks.Tick(
+        made = AppendTick(
             lake, instance, "default", Lane(), contracts, cache, began + timedelta(seconds=later)
         )
         return made.decide()
@@ -356,7 +357,7 @@ def test_a_catalog_that_is_down_is_asked_for_two_tables_in_a_tick(lake, instance
     assert decide(0).tables == ()
     lake.down["catalog"] = True
     if hangs:
-        monkeypatch.setattr(ticks, "monotonic", count(step=30).__next__)
+        monkeypatch.setattr(append_tick, "monotonic", count(step=30).__next__)
     for later in range(65, 200, 5):
         lake.reads.clear()
         assert decide(later).tables == ()
@@ -373,7 +374,7 @@ def test_a_catalog_that_is_down_is_so_until_it_answers(lake, instance):
     def decide(later):
         lake.reads.clear()
         now = began + timedelta(seconds=later)
-        made = ticks.Tick(lake, instance, "default", Lane(), contracts, cache, now)
+        made = AppendTick(lake, instance, "default", Lane(), contracts, cache, now)
         return made.decide().tables, made.down, len(lake.reads)
 
     assert decide(0) == ((), [], 3)
@@ -394,7 +395,7 @@ def test_an_outage_of_the_only_table_that_was_read_holds_its_lane_for_one_tick(l
     def decide(later):
         lake.reads.clear()
         now = began + timedelta(seconds=later)
-        return ticks.Tick(lake, instance, "default", Lane(), contracts, cache, now).decide().tables
+        return AppendTick(lake, instance, "default", Lane(), contracts, cache, now).decide().tables
 
     decide(0)
     cache.entry("shop.t1").read_at = began + timedelta(seconds=30)
@@ -412,7 +413,7 @@ def crowded(lake, instance):
     contracts = all_loaded(lake, 100, 10, 20, freshness={"warn": "2m"})
 
     def tick(n):
-        made = ticks.Tick(lake, instance, "default", lane, contracts, cache, began + n * lane.poll)
+        made = AppendTick(lake, instance, "default", lane, contracts, cache, began + n * lane.poll)
         made.decide()
         return made
 
@@ -465,7 +466,7 @@ def test_an_outage_calls_the_run_of_a_large_lane_away_less_often(lake, instance,
     def asked(**after):
         cache = Cache({"web.clicks": Entry(trouble=Trouble("registry_down", 99, began))})
         now = began + timedelta(**after)
-        return ticks.Tick(lake, instance, "default", Lane(), contracts, cache, now).decide().tables
+        return AppendTick(lake, instance, "default", Lane(), contracts, cache, now).decide().tables
 
     assert asked(minutes=1) == lost
     run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True)
@@ -575,7 +576,7 @@ def test_a_first_look_at_many_tables_reads_each_of_them_once(lake, instance, mon
     cache, made = Cache(), []
     for n in range(3):
         now = datetime.now(UTC) + timedelta(seconds=5 * n)
-        found = ticks.Tick(lake, instance, "default", Lane(), served, cache, now)
+        found = AppendTick(lake, instance, "default", Lane(), served, cache, now)
         made.append([each.asset_key.path[1] for each in results_of_the_dead(found, found.decide())])
     assert made == [["t0", "t1"], ["t2", "t3"], ["t4"]]
     assert len(lake.reads) == 5
@@ -585,7 +586,7 @@ def test_a_first_look_at_many_tables_reads_each_of_them_once(lake, instance, mon
 def test_a_catalog_that_is_down_is_not_asked_for_each_result_that_is_owed(lake, instance, known):
     """Given tables whose results are owed, one of them stopped, when the catalog goes down, then it is asked once more at most: were it hanging, the tick would never end."""
     served = lake.configuration.contracts
-    made = ticks.Tick(lake, instance, "default", Lane(), served, Cache())
+    made = AppendTick(lake, instance, "default", Lane(), served, Cache())
     if known:
         made.cache.down[CATALOG] = made.now
     for contract in served:
@@ -682,7 +683,7 @@ def test_quiet_tables_of_a_large_lane_have_their_turn_within_five_minutes(lake, 
     read = []
     for n in range(190):
         lake.reads.clear()
-        ticks.Tick(lake, instance, "default", lane, contracts, cache, began + n * lane.poll).decide()
+        AppendTick(lake, instance, "default", lane, contracts, cache, began + n * lane.poll).decide()
         read.append(list(lake.reads))
     later = read[70:130]
     assert max(map(len, later)) <= reading.QUIET_READS + 2, "five minutes"
@@ -698,7 +699,7 @@ def test_many_troubled_tables_do_not_fill_every_tick(lake, instance):
     cache, read = Cache(stopped), []
     for n in range(60):
         lake.reads.clear()
-        ticks.Tick(lake, instance, "default", lane, contracts, cache, began + n * lane.poll).decide()
+        AppendTick(lake, instance, "default", lane, contracts, cache, began + n * lane.poll).decide()
         read.append(list(lake.reads))
     later = read[36:]
     assert max(map(len, later)) <= reading.READS // 2
@@ -765,7 +766,7 @@ def test_topics_are_observed_as_many_as_a_tick_has_time_for(lake, instance, monk
     ends = {each.topic: Topic(each.topic, "main", "id", {0: 0}, {0: 10}, {0: 10}) for each in contracts}
     for n in range(len(contracts) // told + 1):
         now = began + timedelta(seconds=5 * n)
-        made = ticks.Tick(lake, instance, "default", Lane(), contracts, cache, now, {"main": ends})
+        made = AppendTick(lake, instance, "default", Lane(), contracts, cache, now, {"main": ends})
         found = list(topic_observations(made, Ask((), (), ""), timedelta(minutes=5)))
         assert len(found) <= told
         seen += [each.asset_key.path[-1] for each in found]

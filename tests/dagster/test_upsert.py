@@ -14,12 +14,12 @@ from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 from pyiceberg.catalog.sql import SqlCatalog
 
 import resources.lake as configuration_module
-import sensors.upsert_lag_tick as tick_module
 from assets.names import LANE_TAG, pool_filter, pool_of, schema_key
 from assets.runs.report import result
 from assets.runs.schema import run_evolved
 from orchestration.definitions import build_defs
 from resources.lake import configuration_of
+from sensors import merge_tick
 from sensors import tick as ticks
 from sensors.cursor import CATALOG, Cache, Entry, dump, parse
 from tidemark.domain.cadence.reading import READS
@@ -197,7 +197,7 @@ def test_the_sensor_asks_when_rows_have_waited_for_the_target_lag(
 ):
     """Given append and merge ledgers, when the sensor ticks, then it asks as target_lag says, without any Spark."""
     found = pair(upserting, merged=merged, end=end, waited=waited)
-    monkeypatch.setattr(tick_module, "read_pairs", lambda *_: {"shop.payments_current": found})
+    monkeypatch.setattr(merge_tick, "read_pairs", lambda *_: {"shop.payments_current": found})
     result = ticking()
     assert [r.asset_selection for r in result.run_requests or []] == ([[CURRENT]] if due else [])
 
@@ -206,7 +206,7 @@ def test_the_sensor_asks_when_rows_have_waited_for_the_target_lag(
 def test_a_replay_or_a_rollback_that_leaves_the_offsets_is_merged(ticking, upserting, monkeypatch, kind):
     """Given equal offsets, when what was merged was replayed or taken back, then a merge is asked for and status says so."""
     found = pair(upserting, merged={0: 9}, end={0: 9}, waited=timedelta(minutes=5), kind=kind)
-    monkeypatch.setattr(tick_module, "read_pairs", lambda *_: {"shop.payments_current": found})
+    monkeypatch.setattr(merge_tick, "read_pairs", lambda *_: {"shop.payments_current": found})
     assert [request.asset_selection for request in ticking().run_requests] == [[CURRENT]]
     monkeypatch.setattr(upserts_module, "read_pair", lambda *_: found)
     platform = configuration_of(upserting).platform
@@ -262,7 +262,7 @@ def test_an_upsert_table_that_is_late_turns_red_by_itself_and_green_again(
         end = {0: 9} if waited else {0: 5}
         found = pair(upserting, merged={0: 5}, end=end, waited=timedelta(seconds=waited))
         monkeypatch.setattr(
-            tick_module, "read_pairs", lambda *_, found=found: {"shop.payments_current": found}
+            merge_tick, "read_pairs", lambda *_, found=found: {"shop.payments_current": found}
         )
         with dg.build_sensor_context(
             instance=instance, definitions=with_upsert, resources={"lake": resource}, cursor=cursor
@@ -298,9 +298,9 @@ def looked(with_upsert, upserting, lake, resource, instance, monkeypatch):
                 return datetime.now(tz) + timedelta(seconds=later)
 
         asked: list[str] = []
-        monkeypatch.setattr(tick_module, "datetime", Later)
+        monkeypatch.setattr(ticks, "datetime", Later)
         monkeypatch.setattr(
-            tick_module,
+            merge_tick,
             "read_pairs",
             lambda _, each: asked.extend(c.table for c in each) or {CURRENT_TABLE: found},
         )
@@ -361,7 +361,7 @@ def test_a_run_that_may_have_written_to_the_append_table_is_followed_by_a_look(
 
 def test_a_catalog_that_is_down_is_a_reason_to_skip_and_turns_freshness_red_in_time(ticking, monkeypatch):
     down = Outage("catalog_down", "shop.payments_current", "database is locked")
-    monkeypatch.setattr(tick_module, "read_pairs", lambda *_: {"shop.payments_current": down})
+    monkeypatch.setattr(merge_tick, "read_pairs", lambda *_: {"shop.payments_current": down})
     result = ticking()
     assert not result.run_requests
     assert "catalog_down" in result.skip_message
@@ -375,7 +375,7 @@ def test_an_upsert_table_that_waits_for_its_first_rows_is_not_late(ticking, upse
     """Given an append table that is yet to be loaded, when the catalog has failed and is back, or is down for long, then freshness stays as it is."""
     since = datetime.now(UTC) - timedelta(hours=1)
     answers = pair(upserting, merged=None, end=None, waited=timedelta(0))
-    monkeypatch.setattr(tick_module, "read_pairs", lambda *_: {CURRENT_TABLE: answers})
+    monkeypatch.setattr(merge_tick, "read_pairs", lambda *_: {CURRENT_TABLE: answers})
     back = ticking(dump(Cache({CURRENT_TABLE: Entry(fault="catalog_down", lost=since)})))
     assert not back.asset_events
     known = parse(back.cursor)
@@ -402,8 +402,8 @@ def very_many(instance, monkeypatch):
             asked.append(current.contract.table)
             return answer(current)
 
-        monkeypatch.setattr(tick_module, "read_pair", read)
-        made = tick_module.MergeTick(lake, instance, "default_upsert", Lane(), tables[:among], cache)
+        monkeypatch.setattr(merge_tick, "read_pair", read)
+        made = merge_tick.MergeTick(lake, instance, "default_upsert", Lane(), tables[:among], cache)
         return made, made.decide()
 
     return tick, asked
@@ -439,7 +439,7 @@ def test_tables_that_cannot_be_read_hold_up_no_other(very_many):
         due |= set(decision.tables)
         cache = parse(dump(made.cache))
     assert sorted(due) == [f"shop.t{n}_now" for n in range(10, 30)]
-    assert len([each for each in asked if each < "shop.t10"]) <= tick_module.PARALLEL
+    assert len([each for each in asked if each < "shop.t10"]) <= merge_tick.PARALLEL
     assert made.down[0].endswith("is store_down: NoSuchBucket")
 
 
@@ -471,7 +471,7 @@ def test_a_catalog_that_is_down_is_asked_for_a_few_tables_and_told_of_once(very_
         raise Outage("catalog_down", current.contract.table, "database is locked")
 
     made, decision = tick(Cache(), down)
-    assert len(asked) < tick_module.PARALLEL + ticks.OUTAGES_ASKED
+    assert len(asked) < merge_tick.PARALLEL + ticks.OUTAGES_ASKED
     assert made.down == ["the catalog is catalog_down: database is locked"]
     assert not decision.tables
 
