@@ -5,8 +5,7 @@ import logging
 import dagster as dg
 from pydantic import Field
 
-from jobs.operations import Verb, change_table, verb_job
-from jobs.recovery import moment_of
+from jobs.operations import Verb, asked_time, change_table, verb_job
 from resources.lake import LakeResource
 
 PROGRESS = logging.getLogger("tidemark.progress")
@@ -50,8 +49,8 @@ def backfill_table(context: dg.OpExecutionContext, config: Backfill, lake: LakeR
     def asked() -> Asked:
         return Asked(
             source=config.source,
-            since=moment_of(config.from_time),
-            until=moment_of(config.to_time),
+            since=asked_time(config.from_time),
+            until=asked_time(config.to_time),
             time_column=config.time_column,
             window_seconds=config.window_seconds,
             max_records=config.max_records,

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -12,8 +13,9 @@ from assets.names import VERB_TAG, table_key
 from assets.runs.snapshot_ids import ids_as_text
 from resources.lake import LakeResource
 from tidemark.domain.config.upsert import is_upsert_table
-from tidemark.domain.errors import TidemarkError
+from tidemark.domain.errors import Refused, TidemarkError
 from tidemark.domain.states import Acceptance
+from tidemark.domain.times import time_of
 from tidemark.engine.login import login_name
 
 if TYPE_CHECKING:
@@ -162,6 +164,14 @@ def change_table(
     context.add_output_metadata(metadata)
     if not config.dry_run:
         context.log_event(dg.AssetObservation(table_key(config.table), metadata=metadata))
+
+
+def asked_time(text: str) -> datetime | None:
+    """As `time_of` reads it. Raises Refused."""
+    try:
+        return time_of(text)
+    except ValueError as error:
+        raise Refused(str(error), next_step="write it like 2026-01-31T12:00:00Z") from None
 
 
 def shown_failure(error: TidemarkError) -> dg.Failure:

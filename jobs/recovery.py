@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -11,10 +10,9 @@ from pydantic import Field
 
 from assets.checks.corrections import corrected
 from assets.names import CORRECTED, table_key
-from jobs.operations import Verb, change_table, verb_job
+from jobs.operations import Verb, asked_time, change_table, verb_job
 from resources.lake import LakeResource
 from tidemark.domain.config.naming import RESERVED_NAMESPACES
-from tidemark.domain.errors import Refused
 
 if TYPE_CHECKING:
     from tidemark.domain.config.contract import Contract
@@ -84,7 +82,7 @@ def _rollback_op(stale: Callable[[str], list[str]], marts: AbstractSet[str]) -> 
         made: list[str] = []
 
         def change(lake: "Lake", contract: "Contract", signature: "Signature") -> "Operation":
-            target = Target(config.snapshot, moment_of(config.before))
+            target = Target(config.snapshot, asked_time(config.before))
             made.extend(key for key in stale(config.table) if key not in marts or _is_built(lake, key))
             return rollback(lake, contract, target, signature, downstream=made)
 
@@ -98,19 +96,6 @@ def _rollback_op(stale: Callable[[str], list[str]], marts: AbstractSet[str]) -> 
 
 def _is_built(lake: "Lake", mart: str) -> bool:
     return lake.catalog.table_exists(mart.replace("/", "."))
-
-
-def moment_of(text: str) -> datetime | None:
-    """An ISO 8601 time; without an offset it is UTC. None for an empty text. Raises Refused."""
-    if not text:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise Refused(
-            f"{text} is no time in ISO 8601", next_step="write it like 2026-01-31T12:00:00Z"
-        ) from None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def downstream(assets: Assets, table: str) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 from launchpad import execute
 
 from assets.names import CORRECTED
-from jobs.recovery import downstream, moment_of
+from jobs.recovery import downstream
 from orchestration.definitions import build_defs
 from tidemark.engine.config.configuration import Places
 from tidemark.engine.drill import drill as drill_module
@@ -134,10 +134,6 @@ def test_a_drill_names_its_scenarios_and_no_table(defs, instance, lake, calls):
     assert done.success
     assert calls == [(["poison"], "main", True)]
     assert defs.resolve_schedule_def("drill").default_status == dg.DefaultScheduleStatus.STOPPED
-
-
-def test_a_time_without_an_offset_is_utc():
-    assert moment_of("2026-05-01T12:00:00").isoformat() == "2026-05-01T12:00:00+00:00"
 
 
 def test_everything_that_is_made_from_a_table_is_stale():

@@ -8,7 +8,7 @@ from rich.table import Table as RichTable
 
 from tidemark.cli.border import FINDING
 from tidemark.cli.contracts import load_contracts
-from tidemark.cli.options import moment
+from tidemark.cli.options import asked_time
 from tidemark.cli.output import console, number, print_json
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config import discovery
@@ -23,7 +23,7 @@ Asked = tuple[Sequence[str], str, str, str, Sequence[str], int]
 def compare(table: str, other: str, asked: Asked, *, as_json: bool) -> None:
     """Exit code 1 when they differ."""
     keys, by, since, until, ignore, sample = asked
-    wanted = Wanted(tuple(keys), by, moment(since), moment(until), frozenset(ignore), sample)
+    wanted = Wanted(tuple(keys), by, asked_time(since), asked_time(until), frozenset(ignore), sample)
     found = compare_tables(Lake(load_contracts()), table, other, wanted, discovery.read(default_home()))
     if as_json:
         print_json(found.as_json())

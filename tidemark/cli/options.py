@@ -1,12 +1,13 @@
 """Arguments and options that several commands share."""
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from tidemark import __version__
+from tidemark.domain.times import time_of
 
 
 def _tell_version(context: typer.Context, asked: bool) -> None:  # noqa: FBT001 - the signature is typer's
@@ -31,12 +32,9 @@ Reason = Annotated[str, typer.Option("--reason", help="Why; goes into the operat
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, change nothing.")]
 
 
-def moment(text: str) -> datetime | None:
-    """An ISO 8601 time, UTC without an offset; None for an empty text."""
-    if not text:
-        return None
+def asked_time(text: str) -> datetime | None:
+    """As `time_of` reads it. Raises typer.BadParameter."""
     try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text} is no time in ISO 8601") from None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+        return time_of(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from tidemark.cli.change import change
-from tidemark.cli.options import moment
+from tidemark.cli.options import asked_time
 from tidemark.domain.config.units import parse_duration
 
 Range = tuple[int | None, int | None, int | None]
@@ -39,7 +39,7 @@ def rollback(
     """Roll a table back."""
     if (snapshot is None) == (not before):
         raise typer.BadParameter("say either --snapshot or --before")
-    moment(before)
+    asked_time(before)
     target = {"before": before} if snapshot is None else {"snapshot": snapshot}
     change("rollback", {"table": table, **signed, **target}, as_json=as_json)
 
@@ -59,7 +59,7 @@ def backfill(
     if options["cutover"] and options["abort"]:
         raise typer.BadParameter("say --cutover or --abort")
     for text in (since, until):
-        moment(text)
+        asked_time(text)
     given = {
         "from_time": since,
         "to_time": until,

@@ -1,4 +1,4 @@
-"""Times as records, snapshots and answers tell them: counts since 1970, and text in UTC."""
+"""Times as records, snapshots, answers and people tell them: counts since 1970, and text."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -16,6 +16,17 @@ def moment(number: int | None, per_second: int = 1000) -> datetime | None:
         return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=number * 1_000_000 // per_second)
     except OverflowError:
         return datetime.min.replace(tzinfo=UTC) if number < 0 else datetime.max.replace(tzinfo=UTC)
+
+
+def time_of(text: str) -> datetime | None:
+    """An ISO 8601 time; without an offset it is UTC. None for an empty text. Raises ValueError, which says so."""
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text} is no time in ISO 8601") from None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def first_millisecond(at: datetime) -> int:

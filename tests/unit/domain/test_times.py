@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.times import first_millisecond, moment
+from tidemark.domain.times import first_millisecond, moment, time_of
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -24,3 +24,11 @@ def test_a_record_is_from_a_time_on_if_its_millisecond_is_not_before_it(at: date
 def test_a_time_within_a_millisecond_leaves_that_millisecond_before_it(microseconds: int, more: int) -> None:
     """Given a record of the millisecond that a time lies in, then it came before that time."""
     assert first_millisecond(NOON + timedelta(microseconds=microseconds)) == first_millisecond(NOON) + more
+
+
+def test_what_people_write_without_an_offset_is_utc() -> None:
+    assert time_of("2026-05-01T12:00:00") == datetime(2026, 5, 1, 12, tzinfo=UTC)
+    assert time_of("2026-05-01T12:00:00+02:00") == datetime(2026, 5, 1, 10, tzinfo=UTC)
+    assert time_of("") is None
+    with pytest.raises(ValueError, match="yesterday is no time in ISO 8601"):
+        time_of("yesterday")
