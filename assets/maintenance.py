@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from assets.checks.results import chosen
-from assets.names import HEALTH, MAINTENANCE_POOL, maintenance_key, table_key
+from assets.names import MAINTENANCE_POOL, maintenance_key
 from assets.specs import owned_by
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
@@ -47,23 +46,6 @@ def _kind(kind: Asset, contracts: Sequence[Contract]) -> dg.AssetsDefinition:
     return maintain_kind
 
 
-def health_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecksDefinition]:
-    """One check per table: small files, deleted rows, manifests and snapshots against the contract's thresholds."""
-    by_table = {each.table: each for each in contracts}
-    if not contracts:
-        return []
-
-    @dg.multi_asset_check(name="files_of_tables", specs=[_check(each) for each in contracts], can_subset=True)
-    def files_of_tables(
-        context: dg.AssetCheckExecutionContext, lake: LakeResource
-    ) -> Iterator[dg.AssetCheckResult]:
-        from assets.runs.maintenance import judge_files  # noqa: PLC0415
-
-        yield from judge_files(context.instance, lake, chosen(context, by_table))
-
-    return [files_of_tables]
-
-
 def _spec(kind: Asset, contract: Contract) -> dg.AssetSpec:
     return dg.AssetSpec(
         maintenance_key(contract.table, kind),
@@ -73,12 +55,4 @@ def _spec(kind: Asset, contract: Contract) -> dg.AssetSpec:
         group_name=GROUP,
         owners=owned_by(contract.owners.data),
         kinds={"iceberg"},
-    )
-
-
-def _check(contract: Contract) -> dg.AssetCheckSpec:
-    return dg.AssetCheckSpec(
-        HEALTH,
-        asset=table_key(contract.table),
-        description="Small files, deleted rows, manifests and snapshots, of the table and its companions.",
     )

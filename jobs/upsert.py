@@ -7,6 +7,7 @@ rebuild, or while the sensor is switched off.
 from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from assets.names import LANE_TAG, table_key, upsert_lane
 from jobs.scheduled import WAITS, waits
@@ -21,19 +22,25 @@ EVERY = "0 * * * *"
 GONE = "no contract on disk makes any of these tables any more, reload the definitions"
 
 
-def upsert_schedule(lanes: Mapping[str, Sequence[Contract]], where: Places) -> dg.ScheduleDefinition:
+def merge_job(tables: Sequence[Contract]) -> UnresolvedAssetJobDefinition:
+    """All upsert tables of all lanes."""
+    selection = dg.AssetSelection.assets(*(table_key(each.table) for each in tables)).without_checks()
+    return dg.define_asset_job(
+        MERGE,
+        selection=selection,
+        description="Merge append tables into their upsert tables until nothing waits.",
+    )
+
+
+def merge_schedule(
+    job: UnresolvedAssetJobDefinition, lanes: Mapping[str, Sequence[Contract]], where: Places
+) -> dg.ScheduleDefinition:
     """All upsert tables every hour, on by default; it brings the job.
 
     A run per lane: one of all lanes would wait for the pools of each, and merge one lane after the other. It gets the
     tables that it would find in the files as they are then: one that is gone would fail it before it begins.
     """
     keys = {name: [table_key(each.table) for each in tables] for name, tables in lanes.items()}
-    everything = [key for lane in keys.values() for key in lane]
-    job = dg.define_asset_job(
-        MERGE,
-        selection=dg.AssetSelection.assets(*everything).without_checks(),
-        description="Merge append tables into their upsert tables until nothing waits.",
-    )
 
     def by_lane(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
         try:

@@ -12,10 +12,11 @@ from typing import Any
 import dagster as dg
 
 from assets.checks.drift import drift_checks
+from assets.checks.files import file_checks
 from assets.checks.freshness import freshness_checks, merge_freshness_checks
 from assets.checks.kafka import watch_checks
 from assets.ingest import ingest_assets
-from assets.maintenance import health_checks, maintenance_assets
+from assets.maintenance import maintenance_assets
 from assets.schema import schema_assets
 from assets.specs import located, quarantine_spec, topic_specs
 from assets.upsert import upsert_assets
@@ -28,7 +29,7 @@ from jobs.operations import operator_jobs
 from jobs.purge import purge_job, purge_schedule
 from jobs.recovery import recovery_jobs
 from jobs.schema import schema_schedule
-from jobs.upsert import upsert_schedule
+from jobs.upsert import merge_job, merge_schedule
 from orchestration.governance import governance
 from resources.lake import LakeResource, configuration_of, places_now
 from sensors.kafka_lag import lag_sensor
@@ -90,14 +91,14 @@ def _tables(configuration: Configuration, seen: Discovery, where: Places) -> dg.
         asset_checks=[
             *(freshness_checks(name, each, recorded_sightings) for name, each in by_lane.items()),
             *merge_freshness_checks(upserts),
-            *health_checks(contracts),
+            *file_checks(contracts),
             *drift_checks(contracts),
             *watch_checks(contracts),
         ],
         jobs=[ingest_job(contracts)] if contracts else [],
         schedules=[
             *((schema_schedule(schemas),) if schemas else ()),
-            *((upsert_schedule(upserts_by_lane, where),) if upserts_by_lane else ()),
+            *((merge_schedule(merge_job(upserts), upserts_by_lane, where),) if upserts else ()),
             *maintenance_schedules(contracts, platform.maintenance),
         ],
         sensors=[

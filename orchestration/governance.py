@@ -6,10 +6,11 @@ import dagster as dg
 
 from assets.marts.models import mart_assets
 from assets.review import review_asset
-from jobs.marts import marts_job, marts_sensor
+from jobs.marts import marts_job
 from jobs.review import review_schedule
 from sensors.alerts import alert_sensor
 from sensors.lineage import lineage_sensor
+from sensors.marts import marts_sensor
 from sensors.recorded_sightings import recorded_sightings
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform

@@ -9,13 +9,11 @@ import dagster as dg
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 from assets.checks.kafka_run import reconciled_among, sound_lately
-from assets.names import HEALTH, holds_lane, maintenance_key, table_key
+from assets.names import holds_lane, maintenance_key
 from assets.runs.last_runs import knowing
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import TidemarkError
 from tidemark.domain.maintenance.gain import ASSETS, Asset, Gain
-from tidemark.engine.maintain.health import health
 from tidemark.engine.maintain.maintain import UNREACHED, maintain, relieve
 
 WHILE_A_LANE_WAITS = 120.0
@@ -63,32 +61,6 @@ def maintain_tables(
     if failed:
         yield from level
         raise dg.Failure(f"not maintained: {', '.join(failed)}", metadata=failed, allow_retries=False)
-
-
-def judge_files(
-    instance: dg.DagsterInstance, resource: LakeResource, contracts: Sequence[Contract]
-) -> Iterator[dg.AssetCheckResult]:
-    """The files check of each table."""
-    with resource.open() as opened:
-        lake = knowing(opened, instance)
-        for contract in contracts:
-            key = table_key(contract.table)
-            try:
-                found = health(lake, contract)
-            except TidemarkError as error:
-                yield dg.AssetCheckResult(
-                    asset_key=key, check_name=HEALTH, passed=False, metadata={"error": str(error)}
-                )
-                continue
-            faults = found.faults if found else ()
-            yield dg.AssetCheckResult(
-                asset_key=key,
-                check_name=HEALTH,
-                passed=not faults,
-                severity=dg.AssetCheckSeverity.WARN,
-                description="; ".join(faults),
-                metadata=dict(found.numbers) if found else {},
-            )
 
 
 def _result(contract: Contract, kind: Asset, gains: Sequence[Gain]) -> dg.MaterializeResult[None]:

@@ -10,9 +10,9 @@ from dagster import DagsterRunStatus
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 import tidemark.review.collect
+from assets.checks.files_run import judge_files
 from assets.names import HEALTH, MAINTENANCE_POOL, maintenance_key, table_key
 from assets.review import FOLDER, KEY
-from assets.runs.maintenance import judge_files
 from tidemark.domain.errors import Outage
 from tidemark.domain.maintenance.gain import ASSETS, Gain
 from tidemark.engine.maintain import maintain as maintain_module
@@ -159,7 +159,7 @@ def test_the_files_check_passes_warns_and_fails(resource, lake, instance, monkey
         faults = ("99% of rows deleted",) if contract.table == "shop.orders" else ()
         return Health({"data_files": 9.0}, faults)
 
-    monkeypatch.setattr("assets.runs.maintenance.health", health)
+    monkeypatch.setattr("assets.checks.files_run.health", health)
     audit, orders, clicks = sorted(
         judge_files(instance, resource, lake.configuration.contracts), key=lambda found: found.asset_key.path
     )
@@ -176,7 +176,7 @@ def test_the_files_check_passes_warns_and_fails(resource, lake, instance, monkey
 
 
 def test_the_daily_job_judges_the_files_of_every_table(defs, instance, lake, found, monkeypatch):
-    monkeypatch.setattr("assets.runs.maintenance.health", lambda *_: Health({"data_files": 9.0}, ()))
+    monkeypatch.setattr("assets.checks.files_run.health", lambda *_: Health({"data_files": 9.0}, ()))
     result = run(defs, instance, "snapshot_expiry")
     judged = [
         ".".join(e.asset_key.path) for e in result.get_asset_check_evaluations() if e.check_name == HEALTH

@@ -1,0 +1,38 @@
+"""What the checks of assets/checks/files.py find."""
+
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+
+from assets.names import HEALTH, table_key
+from assets.runs.last_runs import knowing
+from resources.lake import LakeResource
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import TidemarkError
+from tidemark.engine.maintain.health import health
+
+
+def judge_files(
+    instance: dg.DagsterInstance, resource: LakeResource, contracts: Sequence[Contract]
+) -> Iterator[dg.AssetCheckResult]:
+    """The files check of each table."""
+    with resource.open() as opened:
+        lake = knowing(opened, instance)
+        for contract in contracts:
+            key = table_key(contract.table)
+            try:
+                found = health(lake, contract)
+            except TidemarkError as error:
+                yield dg.AssetCheckResult(
+                    asset_key=key, check_name=HEALTH, passed=False, metadata={"error": str(error)}
+                )
+                continue
+            faults = found.faults if found else ()
+            yield dg.AssetCheckResult(
+                asset_key=key,
+                check_name=HEALTH,
+                passed=not faults,
+                severity=dg.AssetCheckSeverity.WARN,
+                description="; ".join(faults),
+                metadata=dict(found.numbers) if found else {},
+            )
