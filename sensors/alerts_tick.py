@@ -11,12 +11,12 @@ import dagster as dg
 import httpx
 from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NAME
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict
 
 from assets.names import LANE_TAG, VERB_TAG, is_ours, table_key, table_of
 from assets.runs.last_runs import INTERRUPTED, LOOK_BACK, errors_of, why_run, why_step
 from jobs.operations import OF_VERB
-from sensors.cursor import Moment
+from sensors.cursor import Moment, cursor_of
 from tidemark.domain.alerts import Alert, message, stopped
 from tidemark.domain.config.units import counted
 from tidemark.domain.states import OUTAGES, STATES
@@ -48,15 +48,6 @@ class Cursor:
     red: dict[str, str] = field(default_factory=dict)
     stopped: dict[str, tuple[str, float, float]] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, text: str | None) -> "Cursor":
-        """What the sensor remembers; nothing, or what cannot be read, means from now on."""
-        try:
-            return TypeAdapter(cls).validate_json(text or "", strict=True)
-        except ValueError:
-            now = datetime.now(UTC).timestamp()
-            return cls(now, now)
-
     def to_json(self) -> str:
         """For the sensor's cursor."""
         kept = {table: each for table, each in self.stopped.items() if each[2] > self.since - APART}
@@ -66,7 +57,7 @@ class Cursor:
 def post(context: dg.SensorEvaluationContext, webhook: str) -> dg.SkipReason:
     """One message for all that is new; while the webhook does not take it, it is tried again at every tick."""
     instance = context.instance
-    cursor = Cursor.of(context.cursor)
+    cursor = cursor_of(Cursor, context.cursor, lambda now: Cursor(now, now))
     found = [*_failed_runs(instance, cursor), *_red_checks(context, cursor)]
     if found:
         try:

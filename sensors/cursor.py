@@ -7,13 +7,13 @@ neighbours, most times are whole seconds, topic ids are shortened.
 import json
 import zlib
 from base64 import b85decode, b85encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from tidemark.domain.cadence.freshness import GRADES, Grade
 from tidemark.domain.cadence.lag import Sighting, prune
@@ -21,6 +21,7 @@ from tidemark.domain.cadence.request import Trouble
 from tidemark.domain.ledger.offsets import Offsets, waiting
 from tidemark.domain.states import STATES, State
 
+C = TypeVar("C")
 Moment = Annotated[float, Field(ge=0, le=253_402_300_799)]
 """Seconds since 1970, before the year 10000: what a cursor has for a time otherwise cannot be read."""
 VERSION = 1
@@ -86,6 +87,14 @@ class Cache:
     def entry(self, table: str) -> Entry:
         """The entry of a table, made on first use."""
         return self.tables.setdefault(table, Entry(owed=True))
+
+
+def cursor_of(kind: type[C], text: str | None, begun: Callable[[float], C]) -> C:
+    """What a sensor of runs remembers; nothing, or what cannot be read, means from now on: as if `begun` now."""
+    try:
+        return TypeAdapter(kind).validate_json(text or "", strict=True)
+    except ValueError:
+        return begun(datetime.now(UTC).timestamp())
 
 
 def dump(cache: Cache) -> str:

@@ -9,12 +9,12 @@ from itertools import islice
 
 import dagster as dg
 from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict
 
 from assets.names import ROLE_TAG, table_of
 from assets.runs.last_runs import why_run, why_step
 from resources.lake import LakeResource
-from sensors.cursor import Moment
+from sensors.cursor import Moment, cursor_of
 from tidemark.domain.secrets import redact_text
 from tidemark.engine.config import discovery
 from tidemark.engine.openlineage import Activity, Source, Speaker
@@ -47,14 +47,6 @@ class Cursor:
     telling: str = ""
     told: int = 0
 
-    @classmethod
-    def of(cls, text: str | None) -> "Cursor":
-        """What the sensor remembers; nothing, or what cannot be read, means from now on."""
-        try:
-            return TypeAdapter(cls).validate_json(text or "", strict=True)
-        except ValueError:
-            return cls(datetime.now(UTC).timestamp())
-
     def to_json(self) -> str:
         """For the sensor's cursor."""
         return json.dumps({**asdict(self), "begun": self.begun[-1000:]})
@@ -65,7 +57,7 @@ def tell(context: dg.SensorEvaluationContext, resource: LakeResource) -> dg.Skip
 
     So is one that the endpoint refuses, until it takes another one in the same tick: else all is refused, not this one.
     """
-    cursor = Cursor.of(context.cursor)
+    cursor = cursor_of(Cursor, context.cursor, Cursor)
     before = cursor.to_json()
     configuration = resource.configuration
     speaker = Speaker(configuration.platform, configuration.contracts, discovery.read(resource.places.home))
