@@ -1,10 +1,13 @@
 """Processes that a test may kill, each forked from one that has done the imports: a fraction of a second, not four.
 
+So all that a fork needs is imported up here, or by name before the first fork.
+
 `start` is the engine's catch_up without Dagster, and prints what `tidemark run --json` prints; `command` is `tidemark`
 itself with any words.
 """
 
 import atexit
+import gc
 import json
 import os
 import signal
@@ -23,6 +26,32 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+from tidemark.domain.maintenance import compaction
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.config.configuration import load_from_environment
+from tidemark.engine.drill.drill import drill
+from tidemark.engine.lane.catch_up import catch_up
+from tidemark.engine.lane.upsert_work import UpsertWork
+from tidemark.engine.maintain.maintain import maintain
+from tidemark.engine.operate.accept import accept
+from tidemark.engine.operate.approve import approve
+from tidemark.engine.operate.backfill.act import backfill
+from tidemark.engine.operate.backfill.plan import Asked
+from tidemark.engine.operate.pause import pause, resume
+from tidemark.engine.operate.replay import replay
+from tidemark.engine.operate.replay_quarantine import Selection
+from tidemark.engine.operate.rollback import Target, rollback
+from tidemark.engine.table.operations import Signature
+
+LATE = ("pyspark.sql.connect.session", "pyiceberg.catalog.sql", "pyiceberg.io.pyarrow")
+"""What the engine imports by the configuration that it finds."""
+SHELL = (
+    *("orchestration.definitions", "tidemark.cli.in_dagster", "tidemark.cli.main", "tidemark.cli.run"),
+    *("orchestration.local_storage", "dagster._core.storage.local_compute_log_manager", "upath.core"),
+    *("dagster._core.storage.root", "dagster._core.executor.in_process", "assets.runs.lane"),
+)
+"""What `tidemark` imports to run something through Dagster."""
 
 SUPPORT = Path(__file__).parent
 
@@ -100,8 +129,9 @@ def _server() -> "subprocess.Popen[str]":
 
 def serve() -> None:
     """Fork a process per line of input, until the input ends; answers with its pid."""
-    import pyspark.sql.connect.session  # noqa: F401, PLC0415 - what the forks find done
-
+    for name in LATE:
+        import_module(name)
+    gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while line := sys.stdin.readline():
         order = json.loads(line)
@@ -115,17 +145,13 @@ def serve() -> None:
 
 @cache
 def _import_shell() -> None:
-    """What `tidemark` imports to run something through Dagster; the definitions themselves are each child's own."""
+    """The definitions themselves are each child's own."""
     with tempfile.TemporaryDirectory() as empty:
         os.environ |= {"TIDEMARK_HOME": empty, "TIDEMARK_CONTRACTS": empty}
-        for name in (
-            "orchestration.definitions",
-            "tidemark.cli.in_dagster",
-            "tidemark",
-            "tidemark.cli.run",
-        ):
+        for name in SHELL:
             import_module(name)
     del sys.modules["orchestration.definitions"], sys.modules["orchestration"].definitions
+    gc.freeze()
 
 
 def _child(order: dict[str, Any]) -> None:
@@ -165,11 +191,6 @@ def _tidemark(words: Sequence[str]) -> int:
 
 def run(tables: Sequence[str]) -> int:
     """Run the tables one after the other; prints the outcomes."""
-    from tidemark.engine.access.lake import Lake  # noqa: PLC0415
-    from tidemark.engine.config.configuration import load_from_environment  # noqa: PLC0415
-    from tidemark.engine.lane.catch_up import catch_up  # noqa: PLC0415 - the tests' own process starts without them
-    from tidemark.engine.lane.upsert_work import UpsertWork  # noqa: PLC0415
-
     configuration = load_from_environment()
     lake = Lake(configuration)
     run_id = f"headless-{uuid.uuid4().hex[:8]}"
@@ -190,9 +211,6 @@ def run(tables: Sequence[str]) -> int:
 
 def _maintain(lake: Any, contracts: Sequence[Any]) -> int:
     """All maintenance, eager: what is being written does not wait, a few manifests are many."""
-    from tidemark.domain.maintenance import compaction  # noqa: PLC0415
-    from tidemark.engine.maintain.maintain import maintain  # noqa: PLC0415
-
     compaction.HOT_FACTOR, compaction.MANY_MANIFESTS = 1, 2
     print(json.dumps([gain.as_json() for contract in contracts for gain in maintain(lake, contract)]))
     return 0
@@ -200,16 +218,6 @@ def _maintain(lake: Any, contracts: Sequence[Any]) -> int:
 
 def change(lake: Any, contract: Any, run_id: str, *, verb: str, **options: Any) -> dict[str, Any]:  # noqa: PLR0911
     """A verb that changes a table; `options` as the launchpad names them."""
-    from tidemark.engine.operate.accept import accept  # noqa: PLC0415
-    from tidemark.engine.operate.approve import approve  # noqa: PLC0415
-    from tidemark.engine.operate.backfill.act import backfill  # noqa: PLC0415
-    from tidemark.engine.operate.backfill.plan import Asked  # noqa: PLC0415
-    from tidemark.engine.operate.pause import pause, resume  # noqa: PLC0415
-    from tidemark.engine.operate.replay import replay  # noqa: PLC0415
-    from tidemark.engine.operate.replay_quarantine import Selection  # noqa: PLC0415
-    from tidemark.engine.operate.rollback import Target, rollback  # noqa: PLC0415
-    from tidemark.engine.table.operations import Signature  # noqa: PLC0415
-
     signature = Signature("ada", "a test", run_id)
     if verb in {"pause", "resume"}:
         return (pause if verb == "pause" else resume)(lake, contract, signature).as_json()
@@ -223,8 +231,6 @@ def change(lake: Any, contract: Any, run_id: str, *, verb: str, **options: Any) 
         }
         return backfill(lake, contract, Asked(**times, **options), signature).as_json()
     if verb == "drill":
-        from tidemark.engine.drill.drill import drill  # noqa: PLC0415
-
         return drill(lake, options["scenarios"], "main", signature).as_json()
     if verb == "rollback":
         return rollback(lake, contract, Target(options["snapshot"]), signature).as_json()
