@@ -99,25 +99,6 @@ def test_retention_killed_at_any_stage_is_continued(lakehouse, monkeypatch, poin
     assert reconcile(lakehouse.lake, table.contract).sound
 
 
-def test_a_table_is_given_back_though_spark_died_under_its_maintenance(lakehouse):
-    """Given maintenance that holds its lease, when the Spark server dies, then it says so and gives the lease back; the next one need not wait."""
-    topic = lakehouse.cluster.topic("given_up", 2)
-    table = lakehouse.table(topic, maintenance=SOON)
-    sent = feed(topic, table, 0, batches=3)
-    run = Run.start(lakehouse, [table.name], pause_at="compacted", environment={"HEADLESS": "maintain"})
-    run.reaches_its_pause()
-    assert table.branches == {"tidemark_maintenance_1"}
-    lakehouse.kill("spark")
-    run.release()
-    found = {each["kind"]: each for each in run.result() if each["table"] == table.name}
-    assert found["snapshot_expiry"]["error"]["state"] == "spark_down"
-    assert table.branches == set()
-    lakehouse.close()
-    lakehouse.heal()
-    assert maintained(table, "snapshot_expiry")["snapshot_expiry"].acted
-    assert table.ids() == list(range(sent))
-
-
 def feed(topic, table, sent, batches=2):
     """Microbatches of ten; how many records there are then."""
     for _ in range(batches):

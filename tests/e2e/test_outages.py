@@ -2,29 +2,12 @@
 
 import struct
 import threading
-from pathlib import Path
-from urllib.parse import urlparse
 
 import pytest
-from lakehouse import until
+from backlogs import BACKLOG, goes_on, until_it_writes, with_backlog
 from pyspark.sql.connect.client.core import ChannelBuilder
 
-from tidemark.domain.states import OUTAGES
 from tidemark.engine.lane import catch_up
-
-BACKLOG = 400_000
-
-
-@pytest.fixture
-def backlog(lakehouse):
-    """A loaded table with a large batch waiting."""
-    topic = lakehouse.cluster.topic("backlog", 2)
-    topic.send(range(10))
-    table = lakehouse.table(topic)
-    table.run()
-    payload = topic.encode({"id": 7, "customer": "c", "amount": 1.0, "at": 0})
-    topic.send_raw((None, payload, n % 2) for n in range(BACKLOG))
-    return table
 
 
 @pytest.fixture
@@ -33,25 +16,14 @@ def soon_given_up(monkeypatch):
     monkeypatch.setattr(catch_up, "RETRIES", 1)
 
 
-def goes_on(table):
-    """Run as the sensor would until all is there; a run may still find the service coming up, and say so."""
-    seen = []
-    until(
-        lambda: seen.append(table.run().state) or seen[-1] not in OUTAGES, "the service to be seen again", 90
-    )
-    assert seen[-1] == "fresh", seen
-
-
-@pytest.mark.parametrize("service", ["spark", pytest.param("kafka", marks=pytest.mark.long)])
-def test_a_service_killed_in_mid_write_loses_nothing(lakehouse, backlog, service):
-    """Given a server that dies while it reads and writes, when it is back, then the run's retry or the next run completes the batch."""
-    folder = Path(urlparse(backlog.iceberg().location()).path) / "data"
-    there = set(folder.rglob("*.parquet"))
-    outcomes = []
+@pytest.mark.long  # that Spark dies then is in test_spark_deaths.py
+def test_a_broker_killed_in_mid_write_loses_nothing(lakehouse):
+    """Given a broker that dies while its records are read and written, when it is back, then the run's retry or the next run completes the batch."""
+    backlog, outcomes = with_backlog(lakehouse), []
     run = threading.Thread(target=lambda: outcomes.append(backlog.run()))
-    run.start()
-    until(lambda: set(folder.rglob("*.parquet")) - there, "the server to begin writing", 120)
-    lakehouse.kill(service)
+    with until_it_writes(backlog):
+        run.start()
+    lakehouse.kill("kafka")
     lakehouse.heal()
     run.join(300)
     assert not run.is_alive(), "the run did not end"
@@ -61,18 +33,16 @@ def test_a_service_killed_in_mid_write_loses_nothing(lakehouse, backlog, service
 
 
 @pytest.mark.long  # two minutes, all of them waiting
-def test_a_spark_server_that_hangs_is_an_outage(lakehouse, backlog, monkeypatch):
+def test_a_spark_server_that_hangs_is_an_outage(lakehouse, monkeypatch):
     """Given a server that does nothing more in mid write, when it is asked whether it lives, then the run ends, and goes on once it does."""
+    backlog, outcomes = with_backlog(lakehouse), []
     sooner = [(k, 5_000 if "keepalive" in k else v) for k, v in ChannelBuilder.GRPC_DEFAULT_OPTIONS]
     patience = ("grpc.min_reconnect_backoff_ms", 2_000)
     monkeypatch.setattr(ChannelBuilder, "GRPC_DEFAULT_OPTIONS", [*sooner, patience])
     lake = lakehouse.open_lake()
-    folder = Path(urlparse(backlog.iceberg().location()).path) / "data"
-    there = set(folder.rglob("*.parquet"))
-    outcomes = []
     run = threading.Thread(target=lambda: outcomes.append(backlog.run(lake=lake)))
-    run.start()
-    until(lambda: set(folder.rglob("*.parquet")) - there, "the server to begin writing", 120)
+    with until_it_writes(backlog):
+        run.start()
     with lakehouse.hanging("spark"):
         run.join(300)
         assert not run.is_alive(), "the run did not end"
@@ -85,7 +55,6 @@ def test_a_spark_server_that_hangs_is_an_outage(lakehouse, backlog, monkeypatch)
 @pytest.mark.parametrize(
     ("service", "state"),
     [
-        ("spark", "spark_down"),
         ("kafka", "kafka_down"),
         pytest.param("registry", "registry_down", marks=pytest.mark.long),
     ],

@@ -54,23 +54,6 @@ def test_a_replay_of_the_quarantine_dies_again_and_again(lakehouse, table):
     assert table.holds_everything().quarantined == 1
 
 
-def test_a_replay_whose_spark_server_dies_behind_its_receipt_has_taken_place(lakehouse, table):
-    """Given a server that is gone before the marks are made, then the replay tells what it moved, and the next run makes them."""
-    run = table.act({"verb": "replay", "quarantine": True}, pause_at="published")
-    run.reaches_its_pause()
-    lakehouse.kill("spark")
-    run.release()
-    told = run.result()[0]
-    lakehouse.heal()
-    lakehouse.close()
-    assert told["arguments"]["moved"] == 6
-    sound(table, rows=46, waiting=1)
-    assert table.causes()["schema_not_allowed"] == 6, "the marks are still to be made"
-    table.run()
-    assert table.causes() == {"no_magic_byte": 1}
-    assert table.holds_everything().quarantined == 1
-
-
 @pytest.mark.long
 def test_a_replay_of_a_range_dies_again_and_again(lakehouse, table):
     end = table.ledger["next"]["0"]
