@@ -77,7 +77,7 @@ def test_runs_killed_at_random_moments_lose_nothing(lakehouse):
     """Given small batches and traffic that goes on, when run after run is killed at a random moment, then the last one leaves everything in place once."""
     moments = random.Random(seed())
     topic = lakehouse.cluster.topic("random", 3)
-    table = lakehouse.table(topic, ingest={"max_records": 150}, quarantine={"fail": 1.0})
+    table = lakehouse.table(topic, ingest={"max_records": 400}, quarantine={"fail": 1.0})
     sent = 0
     for _ in range(ROUNDS):
         topic.send(range(sent, sent + 600))

@@ -1,11 +1,10 @@
 """Rule: of two attempts one wins; the other's rows are nowhere. Nobody's rollback is undone."""
 
 import time
-from pathlib import Path
-from urllib.parse import urlparse
 
 import oracle
 import pytest
+from backlogs import BACKLOG, until_it_writes, with_backlog
 from lakehouse import Run, at_once, until
 from topics import ORDER, order
 from upserted import Upserted
@@ -317,17 +316,9 @@ def test_a_topic_recreated_between_plan_and_publish_stops_the_attempt(lakehouse)
 
 def test_a_killed_run_whose_write_goes_on_in_the_server_disturbs_no_successor(lakehouse):
     """Given a client killed in mid-write, when its successor publishes while the server still writes for the dead one, then each record is there once."""
-    topic = lakehouse.cluster.topic("zombie", 2)
-    topic.send(range(10))
-    small = {"write.parquet.row-group-size-bytes": "100000"}  # else a file appears when it is whole
-    table = lakehouse.table(topic, table_properties=small)
-    table.run()
-    payload = topic.encode({"id": 7, "customer": "c", "amount": 1.0, "at": 0})
-    topic.send_raw((None, payload, n % 2) for n in range(400_000))
-    run = table.start()
-    folder = Path(urlparse(table.iceberg().location()).path) / "data"
-    there = set(folder.rglob("*.parquet"))
-    until(lambda: set(folder.rglob("*.parquet")) - there, "the server to begin writing", 120)
+    table = with_backlog(lakehouse)
+    with until_it_writes(table):
+        run = table.start()
     run.kill()
     (branch,) = table.branches
     began_at = table.iceberg().metadata.refs[branch].snapshot_id
@@ -339,5 +330,5 @@ def test_a_killed_run_whose_write_goes_on_in_the_server_disturbs_no_successor(la
         120,
     )
     assert table.run().commits == 0
-    assert table.holds_everything().rows == 400_010
+    assert table.holds_everything().rows == BACKLOG + 10
     assert oracle.files_are_sound(table.iceberg()) > 0
