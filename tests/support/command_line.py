@@ -2,12 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import headless
+from dagster import DagsterInstance
 
 TIDEMARK = str(Path(sys.executable).with_name("tidemark"))
 
@@ -30,16 +31,8 @@ def environ(lakehouse, **more):
 
 def dagster_runs(lakehouse, table):
     """Status of the Dagster runs that had `table`, newest first."""
-    program = (
-        "import json, sys; from dagster import DagsterInstance; i = DagsterInstance.get(); "
-        "print(json.dumps([r.status.value for r in i.get_runs(limit=20) "
-        "if any('.'.join(k.path) == sys.argv[1] for k in r.asset_selection or [])]))"
-    )
-    told = subprocess.run(
-        [sys.executable, "-c", program, table],
-        env=environ(lakehouse, DAGSTER_HOME=str(lakehouse.home / "dagster")),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(told.stdout.splitlines()[-1])
+    home = str(lakehouse.home / "dagster")
+    with patch.dict(os.environ, DAGSTER_HOME=home), DagsterInstance.from_config(home) as instance:
+        found = instance.get_runs(limit=20)
+    had = [run for run in found if any(".".join(key.path) == table for key in run.asset_selection or [])]
+    return [run.status.value for run in had]

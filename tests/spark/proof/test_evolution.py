@@ -222,10 +222,15 @@ class TestWhatMayNotBeFollowed:
         table, lake = lakehouse.table(topic), lakehouse.lake
         table.run()
 
+        changed = replace(topic)  # the same, as another writer sees it
+        changed.use(INCOMPATIBLE)
+
         def send_mixed(numbers):
-            for number in numbers:
-                topic.use(ORDER if number % 2 else INCOMPATIBLE)
-                send(topic, number, customer="c" if number % 2 else True)
+            values = (
+                topic.encode(order(n)) if n % 2 else changed.encode({**order(n), "customer": True})
+                for n in numbers
+            )
+            topic.send_raw([(b"k", value, 0) for value in values])
 
         send_mixed(range(20, 50))
         waits = table.run()
