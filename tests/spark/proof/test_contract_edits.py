@@ -26,7 +26,7 @@ def planned(lakehouse, table):
     return plan_evolution(contract, state, read_schemas(lake, contract, state))
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_a_layout_edited_in_the_contract_is_for_new_files_and_every_row_stays(lakehouse, version):
     """Given a table partitioned by day, when the contract asks for buckets and an order, then both specs are read as one."""
     topic = lakehouse.cluster.topic("relayout", 2)

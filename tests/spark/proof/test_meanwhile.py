@@ -106,7 +106,9 @@ def test_an_acceptance_never_takes_the_place_of_what_a_receipt_still_asks_for(
     assert table.ids() == ([-1, 0, 1, 3] if resolves == "record-gap" else [-1, 0, 1])
 
 
-@pytest.mark.parametrize("start", ["earliest", "latest", "2030-01-01T00:00:00Z"])
+@pytest.mark.parametrize(
+    "start", ["earliest", "latest", pytest.param("2030-01-01T00:00:00Z", marks=pytest.mark.long)]
+)
 def test_of_two_first_loads_at_once_none_finds_a_topic_that_goes_back(lakehouse, meanwhile, start):
     """Given records that come, and a run that makes the table and reads them, after this run has looked at the topic, then this one goes on and finds no offset regressed."""
     topic = lakehouse.cluster.topic("twins", 1)

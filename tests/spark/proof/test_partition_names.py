@@ -36,7 +36,7 @@ def partitions(lakehouse, name):
     return {(field.name, str(field.transform)) for field in spec.fields}
 
 
-@pytest.mark.parametrize("format_version", [2, 3])
+@pytest.mark.parametrize("format_version", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_the_partition_field_of_a_table_that_has_the_column_gives_way(lakehouse, topic, format_version):
     """Given a topic with the time and a field that is called as its day, when a table is made, or partitioned later, then both are there, in the upsert table too."""
     send(topic, BOTH, *range(3))

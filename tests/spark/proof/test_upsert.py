@@ -1,19 +1,14 @@
 """Upsert tables the whole way: topic, append table, merge; whatever comes, the table is the topic replayed into a map."""
 
-import json
 import threading
-import uuid
 from pathlib import Path
 from urllib.parse import urlparse
 
 import oracle
 import pytest
 from lakehouse import Run, until
-from topics import Topic
 from upserted import Upserted
 
-from tidemark.domain.config.upsert import upsert_table_of
-from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.table.operations import Signature
 
@@ -54,7 +49,13 @@ def test_a_compacted_topic_becomes_its_current_state(lakehouse, format_version):
     assert made.rows() == expected, "what a rollback of the upsert table undid is merged again"
 
 
-@pytest.mark.parametrize("arrive", [True, False], ids=["counted on the way", "counts are lost"])
+@pytest.mark.parametrize(
+    "arrive",
+    [
+        pytest.param(True, id="counted on the way", marks=pytest.mark.long),
+        pytest.param(False, id="counts are lost"),
+    ],
+)
 def test_a_first_merge_counts_the_same_whether_its_counts_arrive(lakehouse, monkeypatch, arrive):
     """Also one that has nothing to insert."""
     if not arrive:
@@ -165,30 +166,3 @@ def test_a_merge_killed_while_the_server_writes_for_it_disturbs_no_successor(lak
 
 def _files(table):
     return set((Path(urlparse(table.location()).path) / "data").rglob("*.parquet"))
-
-
-def test_columns_may_be_named_as_a_merge_names_its_own(lakehouse):
-    """Given columns with the names of a merge's working columns, when rows are changed and deleted, then that is all."""
-    names = ("tidemark_key", "tidemark_action", "action", "k", "at", "kind", "stored")
-    topic = Topic(lakehouse.cluster, f"named_{uuid.uuid4().hex[:6]}", {})
-    topic.create(1)
-    table = lakehouse.table(
-        topic,
-        value={"format": "json", "fields": {"id": "bigint", **dict.fromkeys(names, "string")}},
-        key={"format": "string", "fields": ["id"]},
-        upsert=["id"],
-    )
-    current = upsert_table_of(table.contract)
-
-    def merged(*records):
-        rows = [{"id": key, **dict.fromkeys(names, value)} if value else None for key, value in records]
-        texts = [row and json.dumps(row).encode() for row in rows]
-        topic.send_raw([(str(key).encode(), text, 0) for (key, _), text in zip(records, texts, strict=True)])
-        assert table.run().error is None
-        outcome = catch_up_merges(lakehouse.lake, current, "test")
-        assert outcome.error is None, outcome.error["message"]
-        found = lakehouse.catalog.load_table(current.contract.table).scan().to_arrow().to_pylist()
-        return {row["id"]: {row[each] for each in names} for row in found}
-
-    assert merged((1, "a"), (2, "b")) == {1: {"a"}, 2: {"b"}}
-    assert merged((1, "c"), (2, None), (3, "d")) == {1: {"c"}, 3: {"d"}}

@@ -158,7 +158,7 @@ def test_values_of_a_column_that_was_renamed_by_hand_stay_where_they_are(lakehou
     assert (row["n"], row["l"]) == ({"q": 8, "p": None}, [{"q": 9, "p": None}])
 
 
-@pytest.mark.parametrize("name", ["_is_deleted", "_IS_deleted"])
+@pytest.mark.parametrize("name", ["_is_deleted", pytest.param("_IS_deleted", marks=pytest.mark.long)])
 def test_a_column_in_the_place_of_the_mark_is_told_alike_by_merge_and_plan(lakehouse, name):
     """Given soft deletes, when the topic brings a column with the name of their mark, then both say it, and how to go on:
     with hard ones it is a column like others."""

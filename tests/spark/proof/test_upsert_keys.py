@@ -137,14 +137,22 @@ def test_dates_of_any_year_are_keys(lakehouse):
     assert merged({-800_000: "a2", 5_000_000: None}) == {-800_000: "a2", 0: "b"}
 
 
-def test_columns_of_any_name_are_keys(lakehouse):
-    """Given names with spaces, commas and parentheses, when their rows change and go, then the table is the map."""
+def test_columns_of_any_name_are_keys_and_values(lakehouse):
+    """Given names with spaces, commas and parentheses, and those of a merge's working columns, when their rows change and go, then the table is the map."""
     topic = Topic(lakehouse.cluster, f"spaced_{uuid.uuid4().hex[:6]}", {})
     topic.create(1)
     names = ["x y", "in, (it)"]
+    working = ("tidemark_key", "tidemark_action", "action", "k", "at", "kind", "stored")
+    fields = {
+        "x y": "string",
+        "in, (it)": "int",
+        "n o": "int",
+        "t i": "timestamp",
+        **dict.fromkeys(working, "string"),
+    }
     table = lakehouse.table(
         topic,
-        value={"format": "json", "fields": {"x y": "string", "in, (it)": "int", "n o": "int", "t i": "timestamp"}},
+        value={"format": "json", "fields": fields},
         key={"format": "json", "fields": names},
         upsert={"keys": names, "order_by": ["n o"], "sort_by": ["x y"]},
         quality=[{"column": "x y", "check": "not_null"}],
@@ -154,15 +162,16 @@ def test_columns_of_any_name_are_keys(lakehouse):
     def merged(*events):
         for a, b, n in events:
             key = {"x y": a, "in, (it)": b}
-            body = (
-                None if n is None else json.dumps({**key, "n o": n, "t i": "2026-01-01T00:00:00Z"}).encode()
-            )
+            values = {"n o": n, "t i": "2026-01-01T00:00:00Z", **dict.fromkeys(working, str(n))}
+            body = None if n is None else json.dumps({**key, **values}).encode()
             topic.send_raw([(json.dumps(key).encode(), body, 0)])
         assert table.run().error is None
         current = upsert_table_of(table.contract)
         assert catch_up_merges(lakehouse.lake, current, "test").error is None
         rows = lakehouse.spark().table(f"lake.{current.contract.table}").collect()
+        assert all({row[name] for name in working} == {str(row["n o"])} for row in rows)
         return {(row["x y"], row["in, (it)"]): row["n o"] for row in rows}
 
     assert merged(("a", 1, 5), ("a", 2, 6), ("b", 1, 7)) == {("a", 1): 5, ("a", 2): 6, ("b", 1): 7}
-    assert merged(("a", 1, 4), ("a", 2, None), ("b", 1, 8)) == {("a", 1): 5, ("b", 1): 8}
+    events = ("a", 1, 4), ("a", 2, None), ("b", 1, 8), ("c", 3, 9)
+    assert merged(*events) == {("a", 1): 5, ("b", 1): 8, ("c", 3): 9}

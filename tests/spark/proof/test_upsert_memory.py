@@ -3,6 +3,7 @@
 import time
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from append_log import AppendLog
 from dying import dying_at
 
@@ -67,6 +68,7 @@ class Remembering:
         return {row["id"]: row["v"] for row in found}
 
 
+@pytest.mark.long  # row by row in test_merge_rows.py, with whole tables at random in test_upsert_model.py
 def test_an_older_event_never_overwrites_a_newer_row(lakehouse):
     """Given a source order, when older events come in the same and in a later merge, or after a delete, then they lose."""
     made = Remembering(lakehouse)
@@ -113,8 +115,8 @@ def test_a_delete_is_forgotten_after_seven_days_and_not_before(lakehouse, monkey
     real = memory._today()
 
     monkeypatch.setattr(memory, "_today", lambda: real + timedelta(days=DELETED_FOR_DAYS))
-    done = made.both((1, "late", 4), (2, None, 6))
-    assert (done.stale, done.deleted) == (1, 1)
+    done = made.both((1, "late", 4), (2, None, 6), (3, "late", 4))
+    assert (done.stale, done.deleted) == (2, 1), "a deleted row's and a present one's"
     assert len(made.remembered()) == 2
 
     monkeypatch.setattr(memory, "_today", lambda: real + timedelta(days=DELETED_FOR_DAYS + 1))
