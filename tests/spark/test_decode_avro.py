@@ -226,25 +226,41 @@ NESTED: list[tuple[Any, str, list[tuple[Any, Any]]]] = [
     ),
 ]
 CASES = SCALARS + NESTED
+AT_ONCE = 8
+"""Fields of one record: to plan a query costs more than its values."""
 
 
-@pytest.mark.parametrize(
-    ("schema", "column_type", "values"), CASES, ids=[str(case[0])[:60] for case in CASES]
-)
-def test_a_value_lands_exactly(
-    spark: SparkSession, schema: Any, column_type: str, values: list[tuple[Any, Any]]
-) -> None:
-    """Alone in its record, then inside a list, a map and an optional record."""
-    inner = record(("v", schema), name="Inner")
-    whole = record(("v", schema), ("deep", array(mapping(["null", inner]))), name="Outer")
-    rows = landed(
-        spark, whole, [{"v": given, "deep": [{"k": {"v": given}, "n": None}]} for given, _ in values]
-    )
-    assert str(columns_of(whole).fields[0].type) == column_type
-    assert [exact(row["v"]) for row in rows] == [exact(wanted) for _, wanted in values]
-    assert [exact(row["deep"]) for row in rows] == [
-        exact([[("k", {"v": wanted}), ("n", None)]]) for _, wanted in values
+@pytest.mark.parametrize("first", range(0, len(CASES), AT_ONCE))
+def test_a_value_lands_exactly(spark: SparkSession, first: int) -> None:
+    """By itself, and inside a list, a map and an optional record."""
+    land(spark, dict(enumerate(CASES[first : first + AT_ONCE])))
+
+
+def land(spark: SparkSession, cases: dict[int, Any]) -> None:
+    """Case `n` is the fields `v<n>` and `deep<n>`; whoever has fewer values than others has them again."""
+    fields = [(f"v{n}", schema) for n, (schema, _, _) in cases.items()]
+    inner = {n: record(("v", schema), name=f"Inner{n}") for n, (schema, _, _) in cases.items()}
+    deep = [(f"deep{n}", array(mapping(["null", each]))) for n, each in inner.items()]
+    whole = record(*fields, *deep, name="Outer")
+    types = {field.name: str(field.type) for field in columns_of(whole).fields}
+    assert {n: types[f"v{n}"] for n in cases} == {n: kind for n, (_, kind, _) in cases.items()}
+    turns = range(max(len(values) for _, _, values in cases.values()))
+    pairs = [{n: values[turn % len(values)] for n, (_, _, values) in cases.items()} for turn in turns]
+    given = [
+        {f"v{n}": value for n, (value, _) in pair.items()}
+        | {f"deep{n}": [{"k": {"v": value}, "n": None}] for n, (value, _) in pair.items()}
+        for pair in pairs
     ]
+    try:
+        rows = landed(spark, whole, given)
+    except AssertionError as error:
+        for n, case in cases.items() if len(cases) > 1 else ():
+            land(spark, {n: case})
+        raise AssertionError(f"not written: {[schema for schema, _, _ in cases.values()]}") from error
+    for pair, row in zip(pairs, rows, strict=True):
+        for n, (_, wanted) in pair.items():
+            assert exact(row[f"v{n}"]) == exact(wanted), cases[n][0]
+            assert exact(row[f"deep{n}"]) == exact([[("k", {"v": wanted}), ("n", None)]]), cases[n][0]
 
 
 def test_instants_do_not_depend_on_the_zone_of_the_session(stack: dict[str, Any]) -> None:
