@@ -36,29 +36,28 @@ def test_what_a_run_did_names_partitions_that_did_not_move_too():
     assert (found["state"], found["from"], found["next"]) == ("fresh", {"0": 2, "1": 7}, {"0": 5, "1": 7})
 
 
-def test_where_the_topic_ends_is_asked_again_through_an_outage_as_a_batch_is(monkeypatch):
-    """Given a cluster that answers at the last retry, when a table is drained, then its batches follow; once it never answers, the outcome names its state."""
-    slept, end, commits = [], {0: 5}, []
+def test_a_batch_is_tried_again_through_an_outage_but_not_where_the_topic_ends(monkeypatch):
+    """Given a cluster that answers a batch at the last retry, when a table is drained, then others follow; one that does not say where the topic ends is told at once."""
+    slept, begun = [], []
     monkeypatch.setattr(catch_up_module.time, "sleep", slept.append)
     down = Outage("kafka_down", "shop.orders", "no answer")
-    answers = iter([*[down] * RETRIES, end])
+    commit = Commit("shop.orders", 1, {}, {0: 5}, {0: Counts(3, 3)}, frozenset(), NOON, {}, 1, 100, NOON)
+    answers = iter([*[down] * RETRIES, commit, None])
 
-    def goal():
-        answer = next(answers, down)
+    def batch(goal):
+        begun.append(goal)
+        answer = next(answers)
         if answer is down:
             raise down
         return answer
 
-    def batch(upto):
-        commits.append(upto)
-        if len(commits) == 2:
-            return None
-        return Commit("shop.orders", 1, {0: 2}, end, {0: Counts(3, 3)}, frozenset(), NOON, {}, 1, 100, NOON)
+    def nobody():
+        raise down
 
-    done = drained(SimpleNamespace(), "shop.orders", goal, batch, lambda: False)
-    assert (done.commits, done.error, commits, slept) == (1, None, [end, end], [1, 2, 4])
-    lost = drained(SimpleNamespace(), "shop.orders", goal, batch, lambda: False)
-    assert (lost.commits, lost.error["state"], slept) == (0, "kafka_down", [1, 2, 4] * 2)
+    done = drained(SimpleNamespace(), "shop.orders", lambda: {0: 5}, batch, lambda: False)
+    assert (done.commits, done.error, slept, begun) == (1, None, [1, 2, 4], [{0: 5}] * 5)
+    lost = drained(SimpleNamespace(), "shop.orders", nobody, batch, lambda: False)
+    assert (lost.commits, lost.error["state"], slept, len(begun)) == (0, "kafka_down", [1, 2, 4], 5)
 
 
 def test_a_look_reads_several_upsert_tables_at_once_and_tells_of_each(monkeypatch):

@@ -45,18 +45,21 @@ def drained(
     batch: Callable[[T], Commit | None],
     stop: Callable[[], bool],
 ) -> Outcome:
-    """What came of batches until `goal`, as it is at the start, is reached or `stop` says so. Never raises."""
+    """What came of batches until `goal`, as it is at the start, is reached or `stop` says so. Never raises.
+
+    A few retries for outages come between batches; where the goal cannot be had, nothing is begun.
+    """
     began, done = time.perf_counter(), Outcome(table, "fresh")
     try:
-        end = _through_outages(lake, goal, stop)
-        while not stop() and (commit := _through_outages(lake, lambda: batch(end), stop)):
+        end = goal()
+        while not stop() and (commit := through_outages(lake, lambda: batch(end), stop)):
             done = done.plus(commit)
     except Exception as error:  # noqa: BLE001 - one table must never take another with it
         done = replace(done, error=error_fields(error))
     return replace(done, seconds=time.perf_counter() - began)
 
 
-def _through_outages(lake: Lake, attempt: Callable[[], T], stop: Callable[[], bool]) -> T:
+def through_outages(lake: Lake, attempt: Callable[[], T], stop: Callable[[], bool]) -> T:
     """`attempt`, which looks at the truth, again after an outage; a lost Spark session is made anew.
 
     Raises:

@@ -10,7 +10,7 @@ from tidemark.domain.outcome import Outcome
 from tidemark.domain.states import State, named_state
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import translated
-from tidemark.engine.lane.catch_up import drained
+from tidemark.engine.lane.catch_up import drained, through_outages
 from tidemark.engine.merge.merge import merge_once
 from tidemark.engine.merge.pair import Pair, read_pair
 
@@ -27,7 +27,7 @@ def catch_up_merges(
     done = drained(
         lake,
         current.contract.table,
-        lambda: _end(lake, current),
+        lambda: through_outages(lake, lambda: _end(lake, current), stop),
         lambda goal: merge_once(lake, current, run_id, known=known, goal=goal),
         stop,
     )
