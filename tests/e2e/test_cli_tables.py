@@ -100,6 +100,8 @@ def test_a_table_that_stops_is_a_finding_and_the_others_are_loaded(lakehouse):
     assert good.ids() == list(range(10))
     code, (worst, _) = cli(lakehouse, "status")
     assert (code, worst["table"], worst["state"]) == (1, bad.name, "topic_missing")
+    assert [each["table"] for each in cli(lakehouse, "status", "--not-fresh")[1]] == [bad.name]
+    assert cli(lakehouse, "status", "--not-fresh", good.name) == (0, [])
 
 
 def test_a_table_that_somebody_has_dropped_is_missing_for_every_verb(lakehouse):

@@ -22,6 +22,7 @@ def test_upsert_tables_are_loaded_looked_at_and_helped_by_the_command_line(lakeh
 
     code, statuses = cli(lakehouse, "status")
     assert (code, {each["state"] for each in statuses}) == (0, {"fresh"})
+    assert cli(lakehouse, "status", "--not-fresh") == (0, [])
     assert {each["table"]: each["rows"] for each in statuses}[one.name] == len(expected)
     code, (plan,) = cli(lakehouse, "plan", one.name)
     assert (code, plan["verdict"], plan["table"]) == (0, "nothing", one.name)

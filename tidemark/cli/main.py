@@ -117,6 +117,7 @@ def status(
     tables: Tables = None,
     *,
     quarantine: Annotated[bool, typer.Option("--quarantine", help="Quarantined rows by cause.")] = False,
+    not_fresh: Annotated[bool, typer.Option("--not-fresh", help="Only tables that are not fresh.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Worst first: state, lag, both clocks, retention headroom, files, quarantine, and what to do."""
@@ -125,7 +126,7 @@ def status(
     if quarantine:
         command.quarantine(tables or [], as_json=as_json)
     else:
-        command.status(tables or [], as_json=as_json)
+        command.status(tables or [], not_fresh=not_fresh, as_json=as_json)
 
 
 @app.command()

@@ -41,16 +41,17 @@ NEXT = 30
 _ANY_WIDTH = 10_000
 
 
-def status(tables: Sequence[str], *, as_json: bool) -> None:
+def status(tables: Sequence[str], *, not_fresh: bool, as_json: bool) -> None:
     """Exit code 1 when a table is in any state that is not fine."""
     lake = Lake(load_contracts())
     found = statuses(lake, tables)
     loading = backfilled(lake, [each.table for each in found if each.state != "catalog_down"])
+    shown = [each for each in found if each.state != "fresh"] if not_fresh else found
     if as_json:
         under_way = {"backfill_under_way": True}
-        print_json([{**each.as_json(), **(under_way if each.table in loading else {})} for each in found])
+        print_json([{**each.as_json(), **(under_way if each.table in loading else {})} for each in shown])
     else:
-        _show(found)
+        _show(shown, fresh=sum(each.state == "fresh" for each in found), of=len(found))
         _show_backfills(loading)
     if any(each.state not in FINE for each in found):
         raise typer.Exit(FINDING)
@@ -98,17 +99,17 @@ def _needs_hint(facts: Facts) -> bool:
     return not facts.loaded or bool(waiting_records(facts))
 
 
-def _show(found: Sequence[Status]) -> None:
+def _show(found: Sequence[Status], *, fresh: int, of: int) -> None:
     out = console()
-    headings, needed = _fitting(found, out)
-    beside = needed + NEXT <= out.width
-    out.width = max(out.width, needed)
-    out.print(_table(found, headings, with_next=beside))
-    for each in found:
-        if each.remedy and not beside:
-            out.print(f"{each.table}: {each.remedy}", soft_wrap=True)
-    calm = sum(each.state == "fresh" for each in found)
-    out.print(f"{calm} of {len(found)} fresh", style="dim")
+    if found:
+        headings, needed = _fitting(found, out)
+        beside = needed + NEXT <= out.width
+        out.width = max(out.width, needed)
+        out.print(_table(found, headings, with_next=beside))
+        for each in found:
+            if each.remedy and not beside:
+                out.print(f"{each.table}: {each.remedy}", soft_wrap=True)
+    out.print(f"{fresh} of {of} fresh", style="dim")
     for each in found:
         if each.unrouted:
             out.print(

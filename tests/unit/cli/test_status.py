@@ -87,7 +87,7 @@ def test_a_topic_without_an_id_is_told_apart_by_offsets_alone_and_status_says_so
         assert status(**weak).as_json()["identity"] == "offsets"
     for known in ({}, {"topic": None}, {"table": unloaded, "topic": topic(topic_id=None)}):
         assert "identity" not in status(**known).as_json()
-    status_module._show([status(topic=topic(topic_id=None)), status()])
+    status_module._show([status(topic=topic(topic_id=None)), status()], fresh=1, of=2)
     assert "a topic made anew is told by its offsets alone: shop.orders\n" in capsys.readouterr().out
 
 
@@ -312,7 +312,7 @@ def test_names_and_next_commands_can_be_read_on_a_terminal_of_any_width(
     """Given a narrow terminal, when the status is shown, then names are whole, and the next command is in one piece or beside its table in readable lines."""
     monkeypatch.setattr(status_module, "console", lambda: Console(width=width, highlight=False))
     long = replace(status(topic=topic(999_999)), table="warehouse.orders_of_the_shop_in_2026")
-    status_module._show([long, status(topic=topic(200, start=150))])
+    status_module._show([long, status(topic=topic(200, start=150))], fresh=0, of=2)
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("warehouse.orders_of_the_shop_in_2026 ") for line in lines)
     assert max(map(len, lines)) <= max(width, 75)
