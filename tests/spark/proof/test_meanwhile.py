@@ -14,8 +14,10 @@ import tidemark.engine.ingest.quarantine as quarantining
 import tidemark.engine.look.tables as looking
 import tidemark.engine.operate.accept as accepting
 import tidemark.engine.operate.quarantine_causes as noting
+import tidemark.engine.table.branch as branches
 import tidemark.engine.verify.reconcile as reconciling
 from tidemark.domain.errors import Overtaken
+from tidemark.engine.ingest.microbatch import microbatch
 from tidemark.engine.look.status import lag_of, state_of
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.pause import resume
@@ -227,3 +229,26 @@ def test_a_replay_of_the_quarantine_beside_rows_that_come_into_it_is_made_once_m
     told = replay_quarantine(lakehouse.lake, table.contract, Selection(), ADA).arguments
     assert (told["moved"], told["causes_changed"], ended.is_set()) == (0, 1, True)
     assert set(table.causes()) == {"quality:in_range", "quality:sql"}
+
+
+@pytest.mark.parametrize("format_version", [2, pytest.param(3, marks=pytest.mark.long)])
+def test_a_branch_whose_making_was_never_answered_does_not_stay(lakehouse, monkeypatch, format_version):
+    """Given a catalog that makes the branch of a batch and does not say so, when the attempt fails, then its branch goes too, and the next run is as any other."""
+    topic = lakehouse.cluster.topic("unanswered", 1)
+    topic.send(range(5))
+    table = lakehouse.table(topic, format_version=format_version)
+    table.run()
+    topic.send(range(5, 10))
+    begin, lost = branches._begin, [1]
+
+    def unanswered(*how):
+        begin(*how)
+        if lost:
+            lost.pop()
+            raise ConnectionError("the answer was lost")
+
+    monkeypatch.setattr(branches, "_begin", unanswered)
+    with pytest.raises(Exception, match="the answer was lost"):
+        microbatch(lakehouse.lake, table.contract, "unanswered")
+    assert (lost, table.branches) == ([], set())
+    assert (table.run().error, table.branches, table.ids()) == (None, set(), list(range(10)))

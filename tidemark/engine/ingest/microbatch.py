@@ -135,19 +135,19 @@ def _attempt(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Com
             plan = make_plan(lake, contract, run_id, limits)
     if plan is None:
         return None
-    with watch("branch"):
-        made = open_branch(lake, plan.attempt)
-    try:
-        with dropped_on_failure(lake, plan.attempt):
+    with dropped_on_failure(lake, plan.attempt):
+        with watch("branch"):
+            made = open_branch(lake, plan.attempt)
+        try:
             return _stage_and_publish(lake, plan, made, watch)
-    except BaseException as error:
-        with suppress(Exception):
-            hold_back(lake, plan.state, plan.ranges, error)
-        if isinstance(error, Exception) and not isinstance(error, TidemarkError):
-            ceiling = readable_before(lake, contract, plan.ledger, plan.ranges, error)
-            if ceiling:
-                raise _PlanAgain(ceiling) from error
-        raise
+        except BaseException as error:
+            with suppress(Exception):
+                hold_back(lake, plan.state, plan.ranges, error)
+            if isinstance(error, Exception) and not isinstance(error, TidemarkError):
+                ceiling = readable_before(lake, contract, plan.ledger, plan.ranges, error)
+                if ceiling:
+                    raise _PlanAgain(ceiling) from error
+            raise
 
 
 def _stage_and_publish(lake: Lake, plan: Plan, made: frozenset[int], watch: Stopwatch) -> Commit:

@@ -186,8 +186,8 @@ class _Merged:
             branch_name("retention", uuid4().hex[:8]),
             table.metadata.current_snapshot_id,
         )
-        open_branch(self.lake, attempt)
         with dropped_on_failure(self.lake, attempt):
+            open_branch(self.lake, attempt)
             self.lake.spark().sql(
                 f"DELETE FROM {branch_identifier(self.lake, attempt)} WHERE {self.cut.where}"
             )

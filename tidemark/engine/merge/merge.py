@@ -58,9 +58,9 @@ def _attempt(
         plan = make_merge_plan(lake, current, run_id, known=known, goal=goal)
     if plan is None:
         return None
-    with watch("branch"):
-        made = open_branch(lake, plan.attempt)
     with dropped_on_failure(lake, plan.attempt):
+        with watch("branch"):
+            made = open_branch(lake, plan.attempt)
         return _stage_and_publish(lake, plan, made, watch)
 
 

@@ -239,8 +239,8 @@ def _publish(
     act = act_of(signature, "replay", on.state.head, what="quarantine", **selection.as_json())
     ranges = {p: OffsetRange(runs[0][0], runs[-1][1]) for p, runs in leaving.items()}
     plan, after = replace(fates.plan, act=act, ranges=ranges), fates.counts(leaving)
-    made = open_branch(lake, plan.attempt)
     with dropped_on_failure(lake, plan.attempt):
+        made = open_branch(lake, plan.attempt)
         inside = within(ranges, F.col("_kafka.partition"), F.col("_kafka.offset"))
         staged = stage(lake, plan, fates.decoded.where(inside))
         check_staged(plan, staged.rows, add_up(after.values()).written)

@@ -94,8 +94,8 @@ def _attempt(
     aged = _aged(on, decoded)
     if signature.dry_run:
         return {**_foreseen(lake, plan, decoded), **aged}, plan.state.head, None
-    made = open_branch(lake, plan.attempt)
     with dropped_on_failure(lake, plan.attempt):
+        made = open_branch(lake, plan.attempt)
         told, receipt = _replace(lake, plan, decoded, made, signature)
     return {**told, **aged}, plan.state.head, receipt
 

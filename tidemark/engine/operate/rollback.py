@@ -327,8 +327,8 @@ def _publish(
     entry = Entry(batch, attempt_id, run_id, contract.digest, __version__)
     ledger = rewound(step.old, step.ledger, settlement, entry)
     attempt = Attempt(contract.table, branch_name(batch, attempt_id), step.head, step.target.snapshot_id)
-    open_branch(lake, attempt)
     with dropped_on_failure(lake, attempt):
+        open_branch(lake, attempt)
         receipt = publish(
             lake,
             attempt,

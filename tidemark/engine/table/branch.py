@@ -117,7 +117,7 @@ def drop_branch(lake: Lake, attempt: Attempt) -> None:
 
 @contextmanager
 def dropped_on_failure(lake: Lake, attempt: Attempt) -> Iterator[None]:
-    """What fails or is interrupted in here leaves no branch behind, if that can be helped."""
+    """What fails or is interrupted in here, from `open_branch` on, leaves no branch behind, if that can be helped."""
     try:
         yield
     except BaseException:
@@ -128,6 +128,8 @@ def dropped_on_failure(lake: Lake, attempt: Attempt) -> Iterator[None]:
 
 def _drop(lake: Lake, attempt: Attempt) -> None:
     table = loaded(lake, attempt)
+    if attempt.branch not in table.metadata.refs:
+        return None
     if not is_writable(table.metadata):
         return _by_spark(lake, attempt, f"DROP BRANCH IF EXISTS `{attempt.branch}`")
     return commit(

@@ -117,8 +117,8 @@ def publish_receipt(
     attempt = Attempt(state.table, branch_name(ledger.batch_id, ledger.attempt), state.head)
     if is_writable(loaded(lake, attempt).metadata):
         return publish(lake, replace(attempt, branch=MAIN_BRANCH), frozenset(), ledger, act=act)
-    made = open_branch(lake, attempt)
     with dropped_on_failure(lake, attempt):
+        made = open_branch(lake, attempt)
         return publish(lake, attempt, made, ledger, act=act)
 
 

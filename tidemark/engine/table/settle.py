@@ -100,9 +100,9 @@ def _carry_out(lake: Lake, table: Table, quarantine: str, asked: Settlement) -> 
     """False when someone else has changed the quarantine meanwhile."""
     head = table.metadata.current_snapshot_id
     attempt = Attempt(quarantine, f"{BRANCH_PREFIX}{asked.id}_{uuid4().hex[:8]}", head)
-    open_branch(lake, attempt)
-    pause_point("settling")
     try:
+        open_branch(lake, attempt)
+        pause_point("settling")
         _change(lake, attempt, asked)
         return _publish(lake, attempt, asked)
     finally:

@@ -85,8 +85,8 @@ def attempt_cutover(lake: Lake, work: Work, loaded: list[Window], signature: Sig
         _still_meant(lake, on, placed, planned)
     plan = replace(on.plan(ranges), batch_id=cutover_id(contract, work.shadow))
     plan = replace(plan, ledger=plan.ledger.model_copy(update={"start": placed.lowered(plan.ledger.start)}))
-    made = open_branch(lake, plan.attempt)
     with dropped_on_failure(lake, plan.attempt):
+        made = open_branch(lake, plan.attempt)
         return _replace(lake, plan, work, placed, loaded, made, signature)
 
 

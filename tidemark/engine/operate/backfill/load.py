@@ -174,8 +174,8 @@ def _next_window(lake: Lake, work: Work, shadow: Contract, run_id: str) -> int |
     batch, attempt_id = batch_id(shadow.table, 0, here), uuid4().hex[:8]
     attempt = Attempt(shadow.table, branch_name(batch, attempt_id), state.head)
     pause_point("planned")
-    open_branch(lake, attempt)
     with dropped_on_failure(lake, attempt):
+        open_branch(lake, attempt)
         rows = window_rows(work.opened, work.target, work.source, work.plan, number)
         expected = rows.count()
         written: set[int] = set()
