@@ -2,7 +2,7 @@
 # `make` alone says what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test test-long test-unit test-dagster test-spark test-rows test-proof test-upserts test-e2e check docs format bench bench-quick services-up services-down clean uv java
+.PHONY: help demo dev test test-long test-unit test-dagster test-spark test-rows test-proof test-acts test-upserts test-e2e check docs format bench bench-quick services-up services-down clean uv java
 
 PYTHON ?= python3
 # A uv on the PATH is used; else one of our own, in .uv, which `make clean` leaves and `rm -r .uv` undoes.
@@ -23,10 +23,9 @@ demo: $(ONLY) java ## A tour with everything real: Kafka, registry, Spark, Icebe
 dev: $(ONLY) java ## The same for your own contracts, without sample traffic
 	@$(RUN) tidemark dev
 
-# Merges and real kills wait most, for commits and for services to come back, so they begin at once and fill the time
-# to the end; what people do to tables shares the stack of the whole batches, for one more costs a minute of CPU.
+# The longest come early, the shorter ones fill what is left, so that no class runs alone at the end.
 test: $(VENV) java ## All tests but those of test-long, three classes at a time: the fastest, then the longest first
-	@$(MAKE) --no-print-directory --jobs=3 --keep-going test-unit test-upserts test-e2e test-proof test-rows test-dagster
+	@$(MAKE) --no-print-directory --jobs=3 --keep-going test-unit test-upserts test-e2e test-proof test-acts test-rows test-dagster
 
 test-long: $(VENV) java ## What repeats the rules in more variations, or for longer: before a release
 	@TIDEMARK_TEST_SEED=$${TIDEMARK_TEST_SEED:-random} $(PYTEST) tests -m "long or random"
@@ -34,12 +33,16 @@ test-long: $(VENV) java ## What repeats the rules in more variations, or for lon
 test-unit test-dagster test-spark test-e2e: test-%: $(VENV) java
 	@$(PYTEST) tests/$*
 
-# The parts of test-spark, which takes longer than all else together: whole batches and what people do to tables, merges,
-# and single decoders and writers. Merges are kept apart: a server that had them and the acts would be the last to end.
+# The parts of test-spark, which takes longer than all else together: whole batches, what people do to tables, merges, and
+# single decoders and writers.
 PROOF := tests/spark/proof/test_
 UPSERTS := $(wildcard $(PROOF)upsert*.py)
+ACTS := $(wildcard $(foreach act,backfill compare drill erasure maintenance meanwhile replay rollback,$(PROOF)$(act)*.py))
 test-proof: $(VENV) java
-	@$(PYTEST) $(filter-out $(UPSERTS),$(wildcard $(PROOF)*.py))
+	@$(PYTEST) $(filter-out $(ACTS) $(UPSERTS),$(wildcard $(PROOF)*.py))
+
+test-acts: $(VENV) java
+	@$(PYTEST) $(ACTS)
 
 test-upserts: $(VENV) java
 	@$(PYTEST) $(UPSERTS)
