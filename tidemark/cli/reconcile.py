@@ -39,7 +39,7 @@ def reconcile(table: str, *, as_json: bool) -> None:
         print_json([each.as_json(compacted=found.compacted) for each in found.counts])
     else:
         console().print(_counts(found))
-    _remarks(found)
+    _remarks(found, contract.topic)
     if not found.sound:
         raise typer.Exit(FINDING)
 
@@ -105,7 +105,7 @@ def _told(runs: Runs) -> str:
     return ", ".join([*named, *more]) or "–"
 
 
-def _remarks(found: Reconciliation) -> None:
+def _remarks(found: Reconciliation, topic: str) -> None:
     """On stderr, for --json has no place for them."""
     say = console(as_json=True)
     for each in found.counts:
@@ -139,7 +139,11 @@ def _remarks(found: Reconciliation) -> None:
     if lost:
         partition, first, upto = lost
         again = f"tidemark replay {found.table} --partition {partition} --from {first} --to {upto} --reason …"
-        say.print(f"Next: {again} reads the first of them again", soft_wrap=True)
+        say.print(
+            f"Next: tidemark where {topic} {partition}:{first} tells who removed the first of them; if nobody meant "
+            f"to, {again} reads them again",
+            soft_wrap=True,
+        )
 
 
 def _gaps(each: Count) -> Runs:

@@ -151,9 +151,18 @@ def test_skips_that_the_ledger_cannot_place_are_told_as_possible_losses(
 ) -> None:
     made = count(values=[10, 11], tombstones=[], rows=[10], quarantined=[], skipped=5)
     made.told = told
-    _remarks(Reconciliation("shop.orders", 0, {0: 10}, (made,), (), 0, False, 1.0, 1.0))
+    _remarks(Reconciliation("shop.orders", 0, {0: 10}, (made,), (), 0, False, 1.0, 1.0), "orders")
     said = "partition 0: 1 record without a row, skipped or lost: the receipts" in capsys.readouterr().err
     assert said is not told
+
+
+def test_of_a_gap_is_asked_who_removed_it_before_it_is_read_again(capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows that were erased on purpose are a gap too."""
+    made = count(values=[10, 11], tombstones=[], rows=[10], quarantined=[], skipped=0)
+    _remarks(Reconciliation("shop.orders", 0, {0: 10}, (made,), (), 0, False, 1.0, 1.0), "orders")
+    told = capsys.readouterr().err
+    assert "Next: tidemark where orders 0:11 tells" in told
+    assert "tidemark replay shop.orders --partition 0 --from 11 --to 12 --reason" in told
 
 
 def test_runs_are_half_open() -> None:
