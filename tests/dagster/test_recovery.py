@@ -14,6 +14,7 @@ from tidemark.engine.drill import drill as drill_module
 from tidemark.engine.operate import replay as replay_module
 from tidemark.engine.operate import rollback as rollback_module
 from tidemark.engine.operate.backfill import act as backfill_module
+from tidemark.engine.operate.replay_quarantine import Selection
 from tidemark.engine.table.operations import Operation
 
 
@@ -26,8 +27,8 @@ def calls(monkeypatch):
         made.append(arguments)
         return Operation(signature.by, verb, contract.table, signature.reason, signature.run_id, arguments)
 
-    def replay(_, contract, signature, wanted, *, quarantine, cause):
-        return operation("replay", contract, signature, wanted=wanted, quarantine=quarantine, cause=cause)
+    def replay(_, contract, selection, signature, *, quarantine):
+        return operation("replay", contract, signature, selection=selection, quarantine=quarantine)
 
     def rollback(_, contract, target, signature, *, downstream):
         return operation("rollback", contract, signature, target=str(target), stale=downstream)
@@ -52,8 +53,8 @@ def test_a_replay_says_what_it_selects(defs, instance, lake, calls):
     assert execute(defs, instance, "replay", quarantine=True, cause="undecodable").success
     assert execute(defs, instance, "replay", partition=1, from_offset=5, to_offset=9).success
     assert calls == [
-        {"wanted": (None, None, None), "quarantine": True, "cause": "undecodable"},
-        {"wanted": (1, 5, 9), "quarantine": False, "cause": None},
+        {"selection": Selection("undecodable", None, None, None), "quarantine": True},
+        {"selection": Selection(None, 1, 5, 9), "quarantine": False},
     ]
 
 
