@@ -1,5 +1,6 @@
 """Rules of the jobs `replay` and `rollback`: the same arguments as on the command line, and what is stale is named."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import dagster as dg
@@ -14,7 +15,6 @@ from tidemark.engine.drill import drill as drill_module
 from tidemark.engine.operate import replay as replay_module
 from tidemark.engine.operate import rollback as rollback_module
 from tidemark.engine.operate.backfill import act as backfill_module
-from tidemark.engine.operate.replay_quarantine import Selection
 from tidemark.engine.table.operations import Operation
 
 
@@ -28,7 +28,7 @@ def calls(monkeypatch):
         return Operation(signature.by, verb, contract.table, signature.reason, signature.run_id, arguments)
 
     def replay(_, contract, selection, signature, *, quarantine):
-        return operation("replay", contract, signature, selection=selection, quarantine=quarantine)
+        return operation("replay", contract, signature, **asdict(selection), quarantine=quarantine)
 
     def rollback(_, contract, target, signature, *, downstream):
         return operation("rollback", contract, signature, target=str(target), stale=downstream)
@@ -53,8 +53,8 @@ def test_a_replay_says_what_it_selects(defs, instance, lake, calls):
     assert execute(defs, instance, "replay", quarantine=True, cause="undecodable").success
     assert execute(defs, instance, "replay", partition=1, from_offset=5, to_offset=9).success
     assert calls == [
-        {"selection": Selection("undecodable", None, None, None), "quarantine": True},
-        {"selection": Selection(None, 1, 5, 9), "quarantine": False},
+        {"cause": "undecodable", "partition": None, "first": None, "upto": None, "quarantine": True},
+        {"cause": None, "partition": 1, "first": 5, "upto": 9, "quarantine": False},
     ]
 
 
