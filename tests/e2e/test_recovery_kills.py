@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from headless import change
 from lakehouse import at_once
-from topics import ORDER, order
+from replayable import sound, with_replayable
+from topics import ORDER
 
 from tidemark import __version__
 from tidemark.domain.errors import Refused
@@ -15,28 +16,15 @@ from tidemark.engine.operate.pause import resume
 from tidemark.engine.schema.evolve import evolve_now
 from tidemark.engine.table import unlogged
 from tidemark.engine.table.operations import Signature
-from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_key
 
-NEWER = {**ORDER, "doc": "the same fields, another schema"}
 BEFORE = ["branched", "receipted", "publishing"]
 """Nothing has changed when the process dies there."""
 
 
 @pytest.fixture
 def table(lakehouse):
-    """Forty orders, and six in quarantine that can be read by now; format 2."""
-    topic = lakehouse.cluster.topic("recovered", 2)
-    topic.send(range(40))
-    elsewhere, known = lakehouse.cluster.topic("elsewhere", schema=NEWER).schema_id, topic.schema_id
-    topic.schema_id = elsewhere
-    topic.send_raw((str(n).encode(), topic.encode(order(n)), n % 2) for n in range(40, 46))
-    topic.schema_id = known
-    topic.send_raw([(None, b"poison", 0)])
-    made = lakehouse.table(topic)
-    made.run()
-    topic.use(NEWER)
-    return made
+    return with_replayable(lakehouse)
 
 
 def test_a_replay_of_the_quarantine_dies_again_and_again(lakehouse, table):
@@ -272,10 +260,3 @@ def test_two_replays_and_an_ingest_at_once_move_each_record_once(lakehouse, tabl
     table.run()
     assert table.ids() == list(range(60))
     assert table.holds_everything().quarantined == 1
-
-
-def sound(table, *, rows, waiting):
-    """Reconcile finds every record once, at this very moment."""
-    found = reconcile(table.lakehouse.lake, table.contract)
-    assert found.sound, [each.as_json() for each in found.counts]
-    assert (sum(c.rows for c in found.counts), sum(c.quarantined for c in found.counts)) == (rows, waiting)

@@ -7,14 +7,12 @@ import threading
 
 from backlogs import BACKLOG, goes_on, until_it_writes, with_backlog
 from lakehouse import Run
-from topics import ORDER, order
+from replayable import sound, with_replayable
 
 from tidemark.engine.lane import catch_up
 from tidemark.engine.maintain.maintain import maintain
-from tidemark.engine.verify.reconcile import reconcile
 
 SOON = {"compaction": {"min_input_files": 2}, "snapshots": {"max_age": "1s", "min_keep": 1}}
-NEWER = {**ORDER, "doc": "the same fields, another schema"}
 
 
 def test_spark_dies_under_maintenance_a_replay_and_a_batch(lakehouse, monkeypatch):
@@ -54,7 +52,7 @@ def test_spark_dies_under_maintenance_a_replay_and_a_batch(lakehouse, monkeypatc
     lakehouse.close()
     lakehouse.heal()
 
-    holds(recovered, rows=46, waiting=1)
+    sound(recovered, rows=46, waiting=1)
     assert recovered.causes()["schema_not_allowed"] == 6, "the marks are still to be made"
     recovered.run()
     assert recovered.causes() == {"no_magic_byte": 1}
@@ -76,24 +74,3 @@ def compactable(lakehouse):
         table.topic.send(range(first, first + 10))
         assert table.run().error is None
     return table
-
-
-def with_replayable(lakehouse):
-    """Forty rows, six records in quarantine that can be read by now, and one that never can."""
-    topic = lakehouse.cluster.topic("recovered", 2)
-    topic.send(range(40))
-    known, topic.schema_id = topic.schema_id, lakehouse.cluster.topic("elsewhere", schema=NEWER).schema_id
-    topic.send_raw((str(n).encode(), topic.encode(order(n)), n % 2) for n in range(40, 46))
-    topic.schema_id = known
-    topic.send_raw([(None, b"poison", 0)])
-    table = lakehouse.table(topic)
-    table.run()
-    topic.use(NEWER)
-    return table
-
-
-def holds(table, *, rows, waiting):
-    """Reconcile finds every record once."""
-    found = reconcile(table.lakehouse.lake, table.contract)
-    assert found.sound, [each.as_json() for each in found.counts]
-    assert (sum(c.rows for c in found.counts), sum(c.quarantined for c in found.counts)) == (rows, waiting)

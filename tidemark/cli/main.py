@@ -123,6 +123,8 @@ def status(
     """Worst first: state, lag, both clocks, retention headroom, files, quarantine, and what to do."""
     from tidemark.cli import status as command  # noqa: PLC0415
 
+    if quarantine and not_fresh:
+        raise typer.BadParameter("say either --quarantine or --not-fresh")
     if quarantine:
         command.quarantine(tables or [], as_json=as_json)
     else:

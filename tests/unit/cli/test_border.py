@@ -106,6 +106,12 @@ def test_a_key_that_is_no_hexadecimal_is_bad_use_and_says_how_the_text_is_asked_
     assert f"say --key 0x{key.encode().hex()}" in json.loads(told.stdout)["error"]["message"]
 
 
+def test_the_quarantine_of_tables_that_are_not_fresh_is_not_what_status_tells() -> None:
+    told = CliRunner().invoke(app, ["status", "--quarantine", "--not-fresh", "--json"])
+    assert told.exit_code == 2
+    assert "either --quarantine or --not-fresh" in json.loads(told.stdout)["error"]["message"]
+
+
 def test_a_broken_contract_names_file_and_line_and_exits_with_2(home: Path) -> None:
     (home / "contracts" / "orders.yaml").write_text("topic: orders\ntarget_lagg: 5s\n")
     told = CliRunner().invoke(app, ["status", "--json"])

@@ -10,7 +10,6 @@ import time
 from contextlib import suppress
 from uuid import uuid4
 
-from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetPropertiesUpdate
 
@@ -28,7 +27,7 @@ from tidemark.engine.faults import pause_point
 from tidemark.engine.table.branch import (
     Attempt,
     branch_identifier,
-    drop_branch,
+    dropped_on_failure,
     main_at,
     main_to,
     open_branch,
@@ -88,46 +87,34 @@ def settle_published(lake: Lake, contract: Contract, ledger: Ledger) -> None:
 
 def _carried_out(lake: Lake, table: Table, quarantine: str, asked: Settlement) -> bool:
     """False when someone else changes the quarantine at the same time, be it its branches alone."""
+    head = table.metadata.current_snapshot_id
+    attempt = Attempt(quarantine, f"{BRANCH_PREFIX}{asked.id}_{uuid4().hex[:8]}", head)
     try:
-        return _carry_out(lake, table, quarantine, asked)
+        with dropped_on_failure(lake, attempt):
+            open_branch(lake, attempt)
+            pause_point("settling")
+            _change(lake, attempt, asked)
+            _publish(lake, attempt, asked)
     except Exception as error:
         if isinstance(error, Overtaken) or was_overtaken(error):
             return False
         raise
+    return True
 
 
-def _carry_out(lake: Lake, table: Table, quarantine: str, asked: Settlement) -> bool:
-    """False when someone else has changed the quarantine meanwhile."""
-    head = table.metadata.current_snapshot_id
-    attempt = Attempt(quarantine, f"{BRANCH_PREFIX}{asked.id}_{uuid4().hex[:8]}", head)
-    try:
-        open_branch(lake, attempt)
-        pause_point("settling")
-        _change(lake, attempt, asked)
-        return _publish(lake, attempt, asked)
-    finally:
-        staged = load(lake.catalog, quarantine)
-        if staged is not None and attempt.branch in staged.metadata.refs:
-            drop_branch(lake, attempt)
-
-
-def _publish(lake: Lake, attempt: Attempt, asked: Settlement) -> bool:
+def _publish(lake: Lake, attempt: Attempt, asked: Settlement) -> None:
     table = load(lake.catalog, attempt.table)
     if table is None or attempt.branch not in table.metadata.refs:
-        return False
-    try:
-        commit(
-            table,
-            requirements=main_at(table, attempt.head),
-            updates=(
-                main_to(table, table.metadata.refs[attempt.branch].snapshot_id),
-                RemoveSnapshotRefUpdate(ref_name=attempt.branch),
-                SetPropertiesUpdate(updates={SETTLED: asked.id}),
-            ),
-        )
-    except CommitFailedException:
-        return False
-    return True
+        raise Overtaken(attempt.table)
+    commit(
+        table,
+        requirements=main_at(table, attempt.head),
+        updates=(
+            main_to(table, table.metadata.refs[attempt.branch].snapshot_id),
+            RemoveSnapshotRefUpdate(ref_name=attempt.branch),
+            SetPropertiesUpdate(updates={SETTLED: asked.id}),
+        ),
+    )
 
 
 def _change(lake: Lake, attempt: Attempt, asked: Settlement) -> None:
