@@ -5,15 +5,19 @@ import os
 import shutil
 import sys
 import warnings
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 from dagster_dbt import DbtCliInvocation, DbtCliResource
+from dagster_dbt.compat import DBT_PYTHON_VERSION
+from dagster_dbt.core.dbt_cli_invocation import PARTIAL_PARSE_FILE_NAME
 
 from assets.checks.corrections import corrected
 from assets.checks.results import StepOutput, as_outputs, as_result
@@ -128,6 +132,14 @@ def judge(
                         yield from as_outputs(context, [event])
 
 
+class _Cli(DbtCliResource):  # type: ignore[misc]
+    """The `dbt` beside this Python, and of its version: asked for that, it would start once more, and ask PyPI too."""
+
+    @cached_property
+    def _cli_version(self) -> Any:
+        return DBT_PYTHON_VERSION
+
+
 @dataclass(frozen=True, slots=True)
 class _Dbt:
     """`run` runs dbt of these arguments, over the same Spark Connect server."""
@@ -157,10 +169,10 @@ def _dbt(context: dg.AssetExecutionContext, resource: LakeResource, lake: Lake) 
     with (
         default_session(lake.spark()),
         place_of(context.run_id, home, platform, context.log.warning) as place,
-        _environment(platform, place.remote),
+        _environment(platform, place.remote, _parsed_folder(home)) as parsed,
     ):
-        dbt = DbtCliResource(project_dir=str(project_folder()), dbt_executable=_executable())
-        manifest = among_their_parents(json.loads(_manifest(dbt, home).read_text(encoding="utf-8")))
+        dbt = _Cli(project_dir=str(project_folder()), dbt_executable=_executable())
+        manifest = among_their_parents(json.loads(_manifest(dbt, parsed).read_text(encoding="utf-8")))
         begun: list[DbtCliInvocation] = []
 
         def run(arguments: Sequence[str]) -> DbtCliInvocation:
@@ -263,16 +275,22 @@ def _allowed(
     )
 
 
-def _manifest(dbt: DbtCliResource, home: Path) -> Path:
-    """Dbt's manifest of the project as it is now, parsed once."""
-    folder = home / FOLDER / digest_of(project_folder())
-    manifest = folder / "manifest.json"
+def _parsed_folder(home: Path) -> Path:
+    """Where the project as it is now lies parsed; what dbt keeps of that names its folder."""
+    folder = project_folder()
+    return home / FOLDER / f"{digest_of(folder)}{zlib.crc32(bytes(folder)):08x}"
+
+
+def _manifest(dbt: DbtCliResource, parsed: Path) -> Path:
+    """Dbt's manifest, parsed once; what dbt needs to go on from there lies beside it."""
+    manifest = parsed / "manifest.json"
     if not manifest.exists():  # moved there whole: one that was cut off would fail every build
-        with _passing(folder.with_suffix(".new")) as target:
+        with _passing(parsed.with_suffix(".new")) as target:
             dbt.cli(["parse"], target_path=target).wait()
             json.loads((target / manifest.name).read_text(encoding="utf-8"))
-            folder.mkdir(parents=True, exist_ok=True)
-            (target / manifest.name).replace(manifest)
+            parsed.mkdir(parents=True, exist_ok=True)
+            for name in (PARTIAL_PARSE_FILE_NAME, manifest.name):
+                (target / name).replace(parsed / name)
     return manifest
 
 
@@ -286,12 +304,15 @@ def _passing(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _environment(platform: Platform, remote: str) -> Iterator[None]:
-    """What `profiles.yml` and dbt's Spark session read, for dbt's process and for its adapter in this one."""
+def _environment(platform: Platform, remote: str, parsed: Path) -> Iterator[Path]:
+    """What `profiles.yml`, dbt and its Spark session read, for dbt's process and for its adapter in this one."""
     added = {
         "SPARK_REMOTE": remote,
         "TIDEMARK_CATALOG": platform.catalog.name,
         "DBT_PROFILES_DIR": str(project_folder()),
+        "DBT_TARGET_PATH": str(
+            parsed
+        ),  # each start of dbt gets a copy of what was parsed, and a folder of its own
         "DO_NOT_TRACK": "1",
         "PYTHONWARNINGS": "ignore",
     }
@@ -299,7 +320,7 @@ def _environment(platform: Platform, remote: str) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in added}
     os.environ.update(added)
     try:
-        yield
+        yield parsed
     finally:
         for name, value in before.items():
             if value is None:

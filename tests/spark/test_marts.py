@@ -130,7 +130,24 @@ def verdicts(result, name):
     }
 
 
-def test_marts_follow_their_tables(sample, instance):
+UNCHANGED = "Partial parsing enabled: 0 files deleted, 0 files added, 0 files changed"
+
+
+@pytest.fixture
+def starts(monkeypatch, tmp_path):
+    """How dbt was started, one item each: its first word, and whether it knew the project already."""
+    real, told = assets.marts.build._executable(), tmp_path / "starts"
+    wrapper = tmp_path / "dbt"
+    wrapper.write_text(
+        f"#!/bin/sh\n'{real}' \"$@\"; code=$?\n"
+        f"echo $1 $(grep -c '{UNCHANGED}' \"$DBT_TARGET_PATH/dbt.log\") >> '{told}'; exit $code\n"
+    )
+    wrapper.chmod(0o755)
+    monkeypatch.setattr(assets.marts.build, "_executable", lambda: str(wrapper))
+    return lambda: told.read_text().splitlines()
+
+
+def test_marts_follow_their_tables(sample, instance, starts):
     sample.append("shop.orders", [order(n) for n in range(4)], quarantined=1)
     sample.append("web.clicks", [click(n, minute) for n, minute in enumerate((0, 5, 50, 51))])
     sample.append("web.last_clicks", [click(3, 51)])
@@ -165,6 +182,7 @@ def test_marts_follow_their_tables(sample, instance):
     assert sample.rows(visitors) == [("ann", "/3", 1, 5)]
     assert sample.rows(f"{quality}'shop.orders'") == [(7, 6, 1)]
     assert sample.rows("SELECT sum(orders) FROM lake.marts.customers") == [(6,)]
+    assert starts() == ["parse 0", "build 1", "build 1"], "each is a process; the project is parsed once"
 
 
 @pytest.mark.long
