@@ -30,8 +30,10 @@ MOST = 2_000_000
 PEERS: tuple[Peer, ...] = (
     Tidemark(),
     Connect(),
-    Flink(),
+    Flink("flink"),
+    Flink("flink, with _kafka", kafka=True),
     SparkStreaming("spark availableNow", "availableNow", MOST),
+    SparkStreaming("spark availableNow, with _kafka", "availableNow", MOST, kafka=True),
     SparkStreaming("spark 10 s trigger", "10 seconds", MOST),
     Script("pyiceberg + pyruhvro", "table"),
     Script("librdkafka consume", "consume"),

@@ -1,6 +1,7 @@
 """The columns of a workload in the words of Iceberg, Spark and Flink, all from its Avro types."""
 
 import json
+from itertools import count
 from typing import Any
 
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -20,6 +21,8 @@ from pyiceberg.types import (
 )
 
 from bench.sidebyside.workload import Workload
+from tidemark.domain.columns.types import KAFKA_COLUMN
+from tidemark.engine.access.iceberg_types import iceberg_fields
 
 SIMPLE: dict[str, tuple[IcebergType, str, str]] = {
     "long": (LongType(), "BIGINT", "BIGINT"),
@@ -32,10 +35,11 @@ SIMPLE: dict[str, tuple[IcebergType, str, str]] = {
 
 
 class Columns:
-    """The columns of one workload."""
+    """The columns of one workload; with `kafka`, the struct that Tidemark adds to them, `_kafka`, too."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, *, kafka: bool = False) -> None:
         self._workload = workload
+        self._kafka = kafka
         self._records: dict[str, Any] = {}
         self._ids = 0
 
@@ -45,6 +49,8 @@ class Columns:
         if self._workload.kind == "upsert":
             key = fields[0].model_copy(update={"required": True})
             return Schema(key, *fields[1:], identifier_field_ids=[key.field_id]), PartitionSpec()
+        if self._kafka:
+            fields += iceberg_fields([KAFKA_COLUMN], count(self._next()))
         schema = Schema(*fields)
         source = schema.find_field("ordered_at").field_id
         part = PartitionField(source, 1000, DayTransform(), "ordered_at_day")

@@ -1,5 +1,6 @@
 """What all peers share in one measurement: a broker, a schema registry, a catalog, and one way to look at a table."""
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -8,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyiceberg.catalog import Catalog, load_catalog
@@ -151,11 +154,12 @@ class Ground:
     def new_table(self, peer: str) -> str:
         """A name that no table has."""
         self._tables += 1
-        return f"{NAMESPACE}.{peer.replace(' ', '_').replace('-', '_')}_{self._tables}"
+        words = re.sub(r"\W+", "_", peer)
+        return f"{NAMESPACE}.{words}_{self._tables}"
 
-    def create_table(self, name: str, workload: Workload) -> None:
-        """The table as every peer finds it."""
-        schema, spec = Columns(workload).iceberg()
+    def create_table(self, name: str, workload: Workload, *, kafka: bool = False) -> None:
+        """The table as every peer finds it; with `kafka`, as Tidemark makes it."""
+        schema, spec = Columns(workload, kafka=kafka).iceberg()
         self.catalog.create_table(name, schema, partition_spec=spec, properties=properties_of(workload))
 
     def rows(self, table: str) -> int:
@@ -167,11 +171,13 @@ class Ground:
     def look(self, table: str) -> Look:
         """Count and add up all rows."""
         found = self.catalog.load_table(table)
-        columns = found.scan(selected_fields=("order_id", "amount_cents")).to_arrow()
+        places = ("_kafka.partition", "_kafka.offset") if "_kafka" in found.schema().column_names else ()
+        columns = found.scan(selected_fields=("order_id", "amount_cents", *places)).to_arrow()
         ids = columns["order_id"]
+        distinct = [len(ids.unique()), *([_distinct_places(columns["_kafka"])] if places else [])]
         sums = Sums(
             len(columns),
-            len(ids.unique()),
+            min(distinct),
             sum(chunk.to_numpy().sum().item() for chunk in ids.chunks),
             sum(chunk.to_numpy().sum().item() for chunk in columns["amount_cents"].chunks),
         )
@@ -209,6 +215,12 @@ class Ground:
 
     def _place(self) -> Place:
         return Place(self.home, self.java, Ports(self.home / "ports.json"))
+
+
+def _distinct_places(kafka: pa.ChunkedArray) -> int:
+    """Places on the topic that rows say they come from."""
+    parts = {name: pc.struct_field(kafka, name) for name in ("partition", "offset")}
+    return int(pa.table(parts).group_by(list(parts)).aggregate([]).num_rows)
 
 
 def properties_of(workload: Workload) -> dict[str, str]:

@@ -39,7 +39,7 @@ LOCATIONS = "SELECT table_name, metadata_location FROM iceberg_tables"
 """A look at the catalog alone: one that loaded each table would take a third of a core from whom it measures."""
 SETTLE = 60.0
 """Seconds after the start that do not count: processes come up, tables are made."""
-PEERS = (Tidemark(), Connect(), Flink(), SparkStreaming("spark", "", 2_000_000))
+PEERS = (Tidemark(), Connect(), Flink("flink"), SparkStreaming("spark", "", 2_000_000))
 ORDERS = WORKLOADS["orders"]
 
 

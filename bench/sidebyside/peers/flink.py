@@ -24,11 +24,13 @@ CHECKPOINT = 10
 
 
 class Flink:
-    """A stream that is bounded by the end of the topic; a commit with every checkpoint."""
+    """A stream bounded by the end of the topic, a commit with every checkpoint; with `kafka` rows have `_kafka`."""
 
-    name = "flink"
-    kinds = frozenset({"avro", "json", "protobuf", "upsert"})
     writes = True
+
+    def __init__(self, name: str, *, kafka: bool = False) -> None:
+        self.name, self._kafka = name, kafka
+        self.kinds = frozenset({"avro"} if kafka else {"avro", "json", "protobuf", "upsert"})
 
     def prepare(self, ground: Ground) -> None:
         """Fetch the jars, compile the little program."""
@@ -39,7 +41,7 @@ class Flink:
         """One JVM."""
         if topic.workload.value_format == "protobuf":
             compile_java(ground, _message(ground), self._class_path)
-        ground.create_table(table, topic.workload)
+        ground.create_table(table, topic.workload, kafka=self._kafka)
         with Meter(ground.home / f"{table}.log") as meter:
             stream = Stream(topic.name, table, topic.workload)
             meter.run(self._command(ground, [stream], CHECKPOINT, bounded=True))
@@ -57,7 +59,7 @@ class Flink:
         self, ground: Ground, streams: Sequence[Stream], seconds: int, *, bounded: bool
     ) -> list[str | Path]:
         script = ground.home / f"{streams[0].table}.sql"
-        script.write_text(_sql(ground, streams, bounded=bounded))
+        script.write_text(_sql(ground, streams, bounded=bounded, kafka=self._kafka))
         opened = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED]
         options = [*JVM, *opened, f"-Djava.io.tmpdir={ground.home}", "-cp", self._class_path]
         return [ground.java, *options, "FlinkSql", script, str(os.cpu_count() or 2), f"{seconds} s"]
@@ -82,12 +84,44 @@ def _message(ground: Ground) -> list[Path]:
     return sorted((folder / "java").rglob("*.java"))
 
 
-def _sql(ground: Ground, streams: Sequence[Stream], *, bounded: bool) -> str:
+KAFKA = {
+    "topic": ("STRING", "topic"),
+    "partition": ("INT", "partition"),
+    "offset": ("BIGINT", "offset"),
+    "timestamp": ("TIMESTAMP_LTZ(3)", "timestamp"),
+    "timestamp_type": ("STRING", "timestamp-type"),
+}
+"""Flink's types and names of what it tells of a record."""
+TOLD = {
+    "timestamp": "CAST({} AS TIMESTAMP_LTZ(6))",
+    "timestamp_type": "CASE {} WHEN 'CreateTime' THEN 0 WHEN 'LogAppendTime' THEN 1 ELSE -1 END",
+}
+STRUCT = (
+    "`topic` STRING, `partition` INT, `offset` BIGINT, `timestamp` TIMESTAMP_LTZ(6), `timestamp_type` INT, "
+    "`key` BYTES, `headers` ARRAY<ROW<`key` STRING, `value` BYTES>>, `schema_id` INT, `tombstone` BOOLEAN, `epoch` INT"
+)
+
+
+def _kafka_columns() -> str:
+    return ", ".join(f"`_{name}` {kind} METADATA FROM '{own}' VIRTUAL" for name, (kind, own) in KAFKA.items())
+
+
+def _kafka_struct() -> str:
+    """As Tidemark's; no record has a header, and of schema ids and epochs there is one, which is given."""
+    told = [TOLD.get(name, "{}").format(f"`_{name}`") for name in KAFKA]
+    headers = "CAST(NULL AS ARRAY<ROW<`key` STRING, `value` BYTES>>)"
+    return f"CAST(ROW({', '.join([*told, '`_key`', headers, '1', 'FALSE', '0'])}) AS ROW<{STRUCT}>)"
+
+
+def _sql(ground: Ground, streams: Sequence[Stream], *, bounded: bool, kafka: bool) -> str:
     catalog = {"type": "iceberg", **ground.jdbc()}
     statements = [f"CREATE CATALOG {NAME} WITH ({_options(catalog)})"]
     for number, each in enumerate(streams):
         columns, options = Columns(each.workload).flink(), _source(ground, each, bounded=bounded)
         names = ", ".join(_selected(name, each.workload) for name in each.workload.fields)
+        if kafka:
+            columns, names = f"{columns}, `_key` BYTES, {_kafka_columns()}", f"{names}, {_kafka_struct()}"
+            options |= {"key.format": "raw", "key.fields": "_key", "value.fields-include": "EXCEPT_KEY"}
         statements += [
             f"CREATE TEMPORARY TABLE source_{number} ({columns}) WITH ({_options(options)})",
             f"INSERT INTO {NAME}.{each.table} SELECT {names} FROM source_{number}",

@@ -11,7 +11,7 @@ from typing import Any
 
 import proto_arrow
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
 from spark_session import opened
@@ -32,7 +32,8 @@ def stream(spark: SparkSession, job: dict[str, Any]) -> None:
     if "key" in job:
         merge(raw, job)
         return
-    writer = decoded(raw, job).writeStream.format("iceberg").option("checkpointLocation", job["checkpoint"])
+    rows = decoded(raw, job, *([kafka_struct()] if job["kafka"] else []))
+    writer = rows.writeStream.format("iceberg").option("checkpointLocation", job["checkpoint"])
     writer = writer.option("fanout-enabled", "true")
     if job["trigger"] == "availableNow":
         writer.trigger(availableNow=True).toTable(job["table"]).awaitTermination()
@@ -63,7 +64,7 @@ def merge(raw: DataFrame, job: dict[str, Any]) -> None:
     writer.trigger(availableNow=True).start().awaitTermination()
 
 
-def decoded(raw: DataFrame, job: dict[str, Any], *more: str) -> DataFrame:
+def decoded(raw: DataFrame, job: dict[str, Any], *more: str | Column) -> DataFrame:
     """The columns of the table, and more of Kafka's."""
     if "descriptors" in job:
         return raw.select("value").mapInArrow(from_protobuf(job["descriptors"]), job["ddl"])
@@ -71,7 +72,21 @@ def decoded(raw: DataFrame, job: dict[str, Any], *more: str) -> DataFrame:
         value = from_avro(F.expr("substring(value, 6, length(value) - 5)"), job["avro"])
     else:
         value = F.from_json(raw.value.cast("string"), job["ddl"])
-    return raw.select(value.alias("v"), *more).select("v.*", *more)
+    both = raw.select(value.alias("v"), *more)
+    return both.select("v.*", *(name for name in both.columns if name != "v"))
+
+
+def kafka_struct() -> Column:
+    """Where a row comes from, as Tidemark says it; of schema ids and epochs there is one, which is given."""
+    parts = {
+        **{name: F.col(name) for name in ("topic", "partition", "offset", "timestamp")},
+        "timestamp_type": F.col("timestampType"),
+        **{name: F.col(name) for name in ("key", "headers")},
+        "schema_id": F.lit(1),
+        "tombstone": F.col("value").isNull(),
+        "epoch": F.lit(0),
+    }
+    return F.struct(*(column.alias(name) for name, column in parts.items())).alias("_kafka")
 
 
 def from_protobuf(descriptors: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -30,21 +30,21 @@ ENVIRON = {
 
 
 class SparkStreaming:
-    """`trigger` is availableNow, or the time of a processing-time trigger."""
+    """`trigger` is availableNow, or the time of a processing-time trigger; with `kafka` rows have a `_kafka`."""
 
     writes = True
 
-    def __init__(self, name: str, trigger: str, most: int) -> None:
-        self.name, self._trigger, self._most = name, trigger, most
+    def __init__(self, name: str, trigger: str, most: int, *, kafka: bool = False) -> None:
+        self.name, self._trigger, self._most, self._kafka = name, trigger, most, kafka
         merges = {"upsert"} if trigger == "availableNow" else set()
-        self.kinds = frozenset({"avro", "json", "protobuf", *merges})
+        self.kinds = frozenset({"avro"} if kafka else {"avro", "json", "protobuf", *merges})
 
     def prepare(self, ground: Ground) -> None:
         """Nothing: the jars are those of the embedded stack."""
 
     def run(self, ground: Ground, topic: Topic, table: str) -> Cost:
         """One process of Python and its driver."""
-        ground.create_table(table, topic.workload)
+        ground.create_table(table, topic.workload, kafka=self._kafka)
         streams = [Stream(topic.name, table, topic.workload)]
         with Meter(ground.home / f"{table}.log") as meter:
             meter.run(*self._command(ground, streams, self._trigger, 1, topic.count))
@@ -85,11 +85,13 @@ class SparkStreaming:
         return {
             "table": f"{NAME}.{stream.table}",
             "checkpoint": str(ground.home / f"{stream.table}.checkpoint"),
+            "kafka": self._kafka,
             **decoding,
             "source": {
                 "kafka.bootstrap.servers": ground.bootstrap,
                 "subscribe": stream.topic,
                 "startingOffsets": "earliest",
+                "includeHeaders": str(self._kafka).lower(),
                 "maxOffsetsPerTrigger": str(self._most),
                 **{f"kafka.{key}": value for key, value in FETCHES.items()},
             },

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -13,10 +14,13 @@ from bench.sidebyside.columns import Columns
 from bench.sidebyside.figures import COMPOSED, figures, of_peer
 from bench.sidebyside.freshness import Freshness, save
 from bench.sidebyside.guard import ratios, stored, verdict, worse
+from bench.sidebyside.peers.flink import STRUCT
 from bench.sidebyside.peers.proto_arrow import message_class, to_arrow
 from bench.sidebyside.report import BY_KEY, Report, load
 from bench.sidebyside.run import Run
 from bench.sidebyside.workload import WORKLOADS, Sums, ordered_at
+from tidemark.domain.columns.types import KAFKA_COLUMN
+from tidemark.engine.access.iceberg_types import columns_of
 
 COUNT, FEW = 60_000, 8_200  # more than there are different bodies, and less
 
@@ -42,6 +46,15 @@ def test_records_have_all_columns_and_are_what_the_workload_says(name):
         assert at == datetime.fromtimestamp(ordered_at(number, FEW) / 1000, UTC)
         assert {name: record[name] for name in workload.body(0)} == workload.body(number % 50_021)
     assert {field.name for field in Columns(workload).iceberg()[0].fields} == set(workload.fields)
+
+
+def test_peers_may_write_what_tidemark_writes_of_where_a_row_comes_from():
+    schema, _ = Columns(WORKLOADS["nested"], kafka=True).iceberg()
+    [ours] = [each for each in columns_of(schema).fields if each.name not in WORKLOADS["nested"].fields]
+    assert (ours.name, str(ours.type)) == (KAFKA_COLUMN.name, str(KAFKA_COLUMN.type))
+    assert re.findall(r"`(\w+)` [A-Z]", STRUCT.replace("ROW<`key` STRING, `value` BYTES>", "")) == [
+        each.name for each in KAFKA_COLUMN.type.fields
+    ]
 
 
 @pytest.mark.parametrize("name", [n for n, w in WORKLOADS.items() if w.changes == 1])
