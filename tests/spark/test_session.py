@@ -32,7 +32,7 @@ def test_a_setting_that_the_server_refuses_is_named_and_a_secret_is_not_shown(st
     catalog = SimpleNamespace(name="lake", spark_conf=dict)
     platform = SimpleNamespace(catalog=catalog, spark=Spark(conf={key: SECRET}))
     with pytest.raises(Stopped, match=rf"the server refuses {key}: ") as caught:
-        configure(session, platform)
+        configure(session, platform, {})
     session.stop()
     told = "".join(traceback.format_exception(caught.value))
     assert (SECRET in told) == (shown == SECRET)

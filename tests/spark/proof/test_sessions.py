@@ -9,6 +9,7 @@ import pytest
 from lakehouse import until
 from topics import order
 
+import tidemark.engine.access.lake
 from tidemark.domain.errors import Stopped
 
 
@@ -35,6 +36,29 @@ def test_a_process_ends_at_once_whatever_became_of_the_server(lakehouse, monkeyp
     lake.spark()
     assert not left
     lake.close()
+
+
+def test_no_code_is_made_for_a_batch_of_few_records(lakehouse, monkeypatch):
+    """Given a table whose columns no other has, when few records come, then Spark compiles nothing for them; for more it does."""
+    kinds = ("long", "string", "boolean", "double", "string")
+    fields = [{"name": f"only_here_{n}", "type": kind} for n, kind in enumerate(kinds)]
+    topic = lakehouse.cluster.topic("few", schema={"type": "record", "name": "Few", "fields": fields})
+    record = dict(zip([each["name"] for each in fields], (1, "a", True, 0.5, "b"), strict=True))
+    topic.send_raw([(None, topic.encode(record), 0)] * 5)
+    table = lakehouse.table(topic)
+    looking = lakehouse.lake.spark(rows=1)
+    code = "org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator"
+
+    def compiled():
+        return looking.sql(f"SELECT java_method('{code}', 'compileTime')").collect()[0][0]
+
+    before = compiled()
+    assert table.run().commits == 1
+    assert compiled() == before
+    topic.send_raw([(None, topic.encode(record), 0)] * 5)
+    monkeypatch.setattr(tidemark.engine.access.lake, "FEW_ROWS", 4)
+    assert table.run().commits == 1
+    assert compiled() != before
 
 
 def test_the_readers_of_a_backlog_go_with_it(lakehouse):

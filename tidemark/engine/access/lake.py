@@ -28,9 +28,12 @@ from tidemark.engine.access.metadata_files import spare_parsing
 from tidemark.engine.access.outages import state_of_error, translated
 from tidemark.engine.access.registry import Registry
 from tidemark.engine.access.spark import configure, connect, has_own_writer, verify
+from tidemark.engine.access.spark_limits import NO_CODE
 from tidemark.engine.access.table_state import TableState, read_state
 from tidemark.engine.access.variant_metadata import FILE_IO, tolerant
 
+FEW_ROWS = 1_000
+"""Up to which Spark takes a plan as it is: making code for it costs as much as 15,000 rows lose without."""
 CONNECT = 3.0
 """Seconds that Spark's server gets to accept a connection."""
 
@@ -48,7 +51,8 @@ class Lake:
         self._catalog: Catalog | None = None
         self._unopened: tuple[float, Outage] | None = None
         """The catalog could not be opened: until when nobody asks again, which is for as long as asking took."""
-        self._spark: SparkSession | None = None
+        self._sessions: dict[bool, SparkSession] = {}
+        """By whether Spark makes code for their plans."""
         self._kafka: dict[str, KafkaAdmin] = {}
         self._registries: dict[str, Registry] = {}
         self.writes_columns = False
@@ -84,25 +88,29 @@ class Lake:
                     raise
             return self._catalog
 
-    def spark(self) -> SparkSession:
+    def spark(self, *, rows: int | None = None) -> SparkSession:
         """A living, verified session; made anew after it was lost.
+
+        For plans through which at most `rows` go it may be another, in which Spark makes no code; frames of the two
+        cannot be joined.
 
         Raises:
             Outage: `spark_down`.
             Stopped: `misconfigured`, a server that must not be used.
         """
+        makes_code = rows is None or rows > FEW_ROWS
         with self._lock:
-            if self._spark is None:
+            if makes_code not in self._sessions:
                 address = self.platform.spark.address
                 if not listens(address, CONNECT):
                     raise Outage("spark_down", NO_TABLE, f"nothing listens at {redact_text(address)}")
                 try:
-                    self._spark = self._opened()
+                    self._sessions[makes_code] = self._opened(makes_code=makes_code)
                 except (Stopped, Outage):
                     raise
                 except Exception as error:
                     raise Outage("spark_down", NO_TABLE, f"{type(error).__name__}: {error}"[:400]) from error
-            return self._spark
+            return self._sessions[makes_code]
 
     def require_spark(self) -> None:
         """Hear from the server: a session does not notice when it is gone.
@@ -111,12 +119,13 @@ class Lake:
             Outage: `spark_down`.
         """
         with translated():
-            self.spark().conf.get("spark.sql.session.timeZone")
+            opened = next(iter(self._sessions.values()), None)
+            (opened or self.spark(rows=0)).conf.get("spark.sql.session.timeZone")
 
-    def _opened(self) -> SparkSession:
+    def _opened(self, *, makes_code: bool) -> SparkSession:
         spark = self._session()
         try:
-            configure(spark, self.platform)
+            configure(spark, self.platform, {} if makes_code else NO_CODE)
             verify(spark, self.platform.catalog.name)
             self.writes_columns = has_own_writer(spark)
         except Stopped:
@@ -125,9 +134,9 @@ class Lake:
         return spark
 
     def lose_spark(self) -> None:
-        """Forget the session: the next call makes a new one."""
+        """Forget the sessions: the next call makes a new one."""
         with self._lock:
-            self._spark = None
+            self._sessions.clear()
 
     def kafka(self, cluster: str) -> KafkaAdmin:
         """The admin client of a cluster of platform.yaml.
@@ -195,9 +204,10 @@ class Lake:
             return read_state(self.catalog, table, ledger=ledger)
 
     def interrupt(self) -> None:
-        """Cancel what the Spark session runs; whoever waits for it then drops what was staged."""
-        with suppress(Exception):
-            self.spark().interruptAll()
+        """Cancel what the Spark sessions run; whoever waits for it then drops what was staged."""
+        for each in [*self._sessions.values()]:
+            with suppress(Exception):
+                each.interruptAll()
 
     def identifier(self, table: str) -> str:
         """`namespace.name` as Spark SQL names it: quoted, with the catalog."""
@@ -218,9 +228,8 @@ class Lake:
         with self._lock:
             for registry in self._registries.values():
                 registry.close()
-            if self._spark is not None:
-                self._spark.stop()
-                self._spark = None
+            while self._sessions:
+                self._sessions.popitem()[1].stop()
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import atexit
 import logging
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, cast
 from uuid import uuid4
@@ -135,8 +135,8 @@ def default_session(spark: SparkSession) -> Iterator[None]:
         ConnectSession._default_session = before  # noqa: SLF001
 
 
-def configure(spark: SparkSession, platform: Platform) -> None:
-    """Give the session what platform.yaml says, and the catalog when the server itself was started without it.
+def configure(spark: SparkSession, platform: Platform, own: Mapping[str, str]) -> None:
+    """Give the session its own settings, what platform.yaml says, and the catalog when the server has none.
 
     Raises:
         Stopped: `misconfigured`: the server refuses a setting of platform.yaml.
@@ -144,6 +144,7 @@ def configure(spark: SparkSession, platform: Platform) -> None:
     _bring_catalog(spark.conf, platform)
     for key, value in {
         **SESSION_SETTINGS,
+        **own,
         "spark.sql.session.timeZone": "UTC",
         **platform.spark.conf,
     }.items():

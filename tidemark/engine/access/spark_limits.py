@@ -21,6 +21,9 @@ columns then costs 11 instead of 4 µs per record. With this, Spark splits such 
 `variable.substitute`: a column may be named `${a}`, and Spark would put a setting of that name in its place.
 """
 
+NO_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Of a session whose plans see few rows. Java made and compiled for one costs more than its rows (ADR 0038)."""
+
 
 def missing_limits(spark: SparkSession) -> tuple[str, ...]:
     """The JVM options to add to the server, empty when all limits are set, to whatever value.

@@ -153,7 +153,7 @@ def _attempt(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Com
 def _stage_and_publish(lake: Lake, plan: Plan, made: frozenset[int], watch: Stopwatch) -> Commit:
     contract = plan.contract
     with watch("stage"):
-        decoded = decode(read_ranges(lake, contract, plan.ranges), plan.decoding())
+        decoded = decode(read_ranges(lake, contract, plan.ranges, alone=True), plan.decoding())
         staged = stage(lake, plan, decoded)
     with watch("audit"):
         groups = _unwritten(staged, plan, decoded)

@@ -27,8 +27,10 @@ SMALL_BATCH = 100_000
 """Offsets up to which one task reads, decodes and writes everything: N partitions of the table make N files."""
 
 
-def read_ranges(lake: Lake, contract: Contract, ranges: Ranges) -> DataFrame:
+def read_ranges(lake: Lake, contract: Contract, ranges: Ranges, *, alone: bool = False) -> DataFrame:
     """Columns key, value, topic, partition, offset, timestamp, timestampType, headers of the records in `ranges`.
+
+    `alone`: no other rows go through the plan.
 
     Raises:
         Stopped: `misconfigured`, PEM files that librdkafka reads and Java does not.
@@ -51,8 +53,10 @@ def read_ranges(lake: Lake, contract: Contract, ranges: Ranges) -> DataFrame:
         "kafka.isolation.level": "read_committed",
         "kafkaConsumer.pollTimeoutMs": str(POLL_TIMEOUT_MS),
     }
-    records = lake.spark().read.format("kafka").options(**options).load()
-    return records.coalesce(1) if total(ranges) <= SMALL_BATCH and len(ranges) > 1 else records
+    offsets = total(ranges)
+    spark = lake.spark(rows=offsets) if alone else lake.spark()
+    records = spark.read.format("kafka").options(**options).load()
+    return records.coalesce(1) if offsets <= SMALL_BATCH and len(ranges) > 1 else records
 
 
 def _offsets(topic: str, offsets: dict[int, int]) -> str:
