@@ -38,6 +38,22 @@ def test_changes_are_read_alike(spark: SparkSession, envelope: Any, seed: int) -
     assert causes[None] > 400, causes
 
 
+@pytest.mark.parametrize("fields", [None, FIELDS])
+@pytest.mark.parametrize(
+    ("envelope", "cause"), [("debezium_flat", None), ("debezium", "invalid_against_schema")]
+)
+def test_a_null_is_a_flat_delete_in_both(spark: SparkSession, envelope: Any, cause: Any, fields: Any) -> None:
+    """Given a NULL as Connect writes it, with its schema and without, then a row where flat, and none in an envelope."""
+    documents = json_documents(fields, envelope, truncates=False)
+    values = [
+        b"null",
+        b" null\n",
+        *(b'{"payload": null, "schema": %s}' % s for s in (b"null", b'{"type": "x"}')),
+    ]
+    apart, causes = compared(spark, {0: documents}, document_columns(documents), [(0, v) for v in values])
+    assert (apart, causes) == ([], {cause: len(values)})
+
+
 @pytest.mark.parametrize("names", [("id",), ("id", "day")])
 @pytest.mark.parametrize("shape", ["key", "part_of_key"])
 def test_keys_are_read_alike(spark: SparkSession, shape: Any, names: tuple[str, ...]) -> None:

@@ -224,7 +224,8 @@ class Changes:
         }
         meta |= {"transaction_id": "7", "table": "t"} if self.chance.random() < 0.3 else {}
         kept = {f"__{key}": self.maybe(value) for key, value in meta.items() if not self.odd()}
-        return self.around({**(row if isinstance(row, dict) else {}), **kept}, schema)
+        deleted = self.chance.random() < 0.1
+        return self.around(None if deleted else {**(row if isinstance(row, dict) else {}), **kept}, schema)
 
     def around(self, payload: Any, schema: Any) -> Any:
         if self.odd():

@@ -10,7 +10,9 @@ from topics import Topic
 
 from tests.support import debezium
 from tests.support.debezium import change, framed, register, semantic
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.plan.proposal import propose
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.preview.survey import survey
 
 TIME = debezium.TIME
@@ -234,3 +236,50 @@ def test_flattened_records_become_rows_with_what_was_added_to_them(lakehouse, to
     ]
     assert table.causes() == {"undecodable": 1}
     table.holds_everything(upsert=True)
+
+
+@pytest.mark.parametrize(
+    "deletes",
+    ["hard", pytest.param("soft", marks=pytest.mark.long), pytest.param(None, marks=pytest.mark.long)],
+)
+def test_a_flat_delete_that_is_not_rewritten_takes_its_row(lakehouse, topic, deletes):
+    """Given rows, then a batch of nothing but deletes as Connect writes them by default, the NULL with its schema or bare,
+    when run, then each is a row that tells its key and takes the row of it; nothing stops."""
+    schema = {"type": "struct", "optional": True, "fields": [{"type": "int64", "field": "id"}]}
+
+    def record(number, payload):
+        document = {"schema": schema, "payload": payload} if number % 2 else payload
+        return json.dumps({"id": number}).encode(), json.dumps(document).encode(), 0
+
+    topic.send_raw(record(n, {"id": n, "name": "a"}) for n in range(13))
+    table = lakehouse.table(
+        topic,
+        value={
+            "format": "json",
+            "envelope": "debezium_flat",
+            "fields": {"id": "bigint", "name": "string"},
+        },
+        key={"format": "json", "fields": ["id"]},
+        **({"upsert": {"keys": ["id"], "deletes": deletes}} if deletes else {}),
+    )
+
+    def run():
+        outcome = table.run()
+        assert (outcome.state, outcome.error, table.causes()) == ("fresh", None, {})
+        current = upsert_table_of(table.contract)
+        if current is None:
+            return None, None
+        assert catch_up_merges(lakehouse.lake, current, "test").error is None
+        rows = lakehouse.catalog.load_table(current.contract.table).scan().to_arrow().to_pylist()
+        marked = {row["id"] for row in rows if row.get("_is_deleted")}
+        return {row["id"] for row in rows} - marked, marked
+
+    assert run() == ((set(range(13)), set()) if deletes else (None, None))
+    topic.send_raw(record(n, None) for n in range(12))
+    gone = set(range(12)) if deletes == "soft" else set()
+    assert run() == (({12}, gone) if deletes else (None, None))
+    landed = sorted(table.iceberg().scan().to_arrow().to_pylist(), key=lambda r: r["_kafka"]["offset"])[13:]
+    assert [(r["id"], r["name"], r["_cdc"]["op"], r["_cdc"]["source"]) for r in landed] == [
+        (n, None, "d", None) for n in range(12)
+    ]
+    table.holds_everything(upsert=bool(deletes))

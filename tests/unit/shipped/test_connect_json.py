@@ -133,6 +133,22 @@ def test_what_makes_no_row(document, cause):
     assert found.value.cause == cause
 
 
+SCHEMA = {"type": "struct", "optional": True, "fields": [{"type": "int64", "field": "id"}]}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [None, {"schema": SCHEMA, "payload": None}, {"schema": None, "payload": None}],
+    ids=["bare", "schema", "null schema"],
+)
+def test_a_flat_delete_that_is_not_rewritten_is_a_null(document):
+    """Given what Connect writes for a value of NULL with a schema, when flat, then a delete that tells nothing else."""
+    assert Rows(ROOT, "debezium_flat", truncates=False)(document) == {"_cdc": {"op": "d"}}
+    with pytest.raises(JsonFault) as found:
+        Rows(ROOT, "debezium", truncates=False)(document)
+    assert found.value.cause == "invalid_against_schema", "an envelope says itself that it is a delete"
+
+
 def test_a_flat_row_that_looks_like_a_heartbeat_is_a_row():
     root = json_documents({"ts_ms": "bigint"}, "debezium_flat", truncates=False).root
     assert isinstance(root, Object)

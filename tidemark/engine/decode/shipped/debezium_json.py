@@ -34,6 +34,10 @@ class Rows:
     def __call__(self, document: Any) -> dict[str, Any]:
         """The row of a parsed document."""
         schema, payload = opened(document)
+        if payload is None and self.envelope == "debezium_flat":
+            return {
+                CDC: {"op": "d"}
+            }  # a delete that was not rewritten: with a schema, Connect writes its NULL
         if not isinstance(payload, dict):
             raise JsonFault("invalid_against_schema", "no Debezium record: not an object")
         if self.envelope == "debezium":

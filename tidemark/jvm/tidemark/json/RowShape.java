@@ -35,6 +35,9 @@ final class RowShape extends Shape {
 
   @Override
   Map<String, Object> row(Object schema, Object payload) {
+    if (payload == null && isFlat) {
+      return Map.of(CDC, Map.of("op", "d"));
+    }
     if (!(payload instanceof Map<?, ?>)) {
       throw Fault.INVALID;
     }
