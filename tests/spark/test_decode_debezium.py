@@ -292,6 +292,37 @@ def test_flattened_records_keep_what_was_added_to_them(spark: SparkSession) -> N
     assert json.loads(rows[0]["_cdc"]["source"]) == {n.removeprefix("__"): v for n, v in meta.items()}
 
 
+@pytest.mark.parametrize("upserts", [True, False])
+def test_a_null_in_place_of_a_flattened_record_is_its_delete(spark: SparkSession, upserts: bool) -> None:
+    """Given NULLs of a schema that allows them, as Connect's of a row does, then deletes of what their keys name."""
+    fields = [
+        {"name": "id", "type": "long"},
+        *({"name": name, "type": ["null", kind], "default": None} for name, kind in COLUMNS.items()),
+        {"name": "tags", "type": {"type": "map", "values": "string"}, "default": {}},
+        {"name": "__lsn", "type": ["null", "long"], "default": None},
+    ]
+    schema = ["null", {"type": "record", "name": "Value", "namespace": debezium.PREFIX, "fields": fields}]
+    parsed = avro.parse(json.dumps(schema), connect=True)
+    given = {"envelope": "debezium_flat", "key": avro_decoding().key, "reader": parsed, "upserts": upserts}
+    struct_of = avro_columns(parsed, "debezium_flat").struct
+    required = (("id",),) if upserts else ()
+    decoding = Decoding("avro", struct_of, 0, {5: parsed}, required=required, **given)
+    gone = framed(5, schema, None)
+    there = framed(5, schema, {**full(), "tags": {"a": "b"}, "__lsn": 12})
+    records = [(key_of(7), there), (key_of(7), gone), (key_of(7), gone + b"\0"), (None, gone)]
+    rows = rows_of(spark, decoding, records)
+    assert [(row[FATE], row[CAUSE]) for row in rows] == [
+        ("written", None),
+        ("written", None),
+        ("quarantined", "undecodable"),
+        ("quarantined", "null_key"),
+    ]
+    assert [row["_cdc"]["op"] for row in rows[:2]] == ["u", "d"]
+    told = {name for name, value in rows[1].items() if value is not None} & {f.name for f in struct_of.fields}
+    assert (told, rows[1]["id"]) == ({"id", "_cdc"}, 7)
+    assert {name for name, value in rows[1]["_cdc"].items() if value is not None} == {"op"}
+
+
 FIELDS = {
     "id": "bigint",
     "day": "date",

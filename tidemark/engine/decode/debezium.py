@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 from tidemark.domain.columns.spark_types import spark_ddl
 from tidemark.domain.columns.types import Field, Struct
 from tidemark.domain.formats.avro_decoder import decoded_names
-from tidemark.domain.formats.avro_nodes import Node, Record
+from tidemark.domain.formats.avro_nodes import Node, Record, Union
 from tidemark.domain.formats.debezium import (
     CDC,
     META,
@@ -38,13 +38,14 @@ _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 @dataclass(frozen=True)
 class Change:
-    """One decoded record of a writer whose top-level type is `root`.
+    """One decoded record of a writer whose top-level type is `root`; `ended`: its bytes follow that to their end.
 
     With `truncates` the truncation of a table is a row, otherwise it is skipped. `name` is the working column of the
     row.
     """
 
     value: Column
+    ended: Column
     root: Node
     envelope: Envelope
     truncates: bool
@@ -57,7 +58,10 @@ class Change:
     def column(self, field: Field, reader: Node | None) -> Column:
         """A column of the table."""
         if field.name == CDC.name:
-            return F.when(self.value.isNotNull(), self._cdc()).cast(spark_ddl(field.type))
+            found = F.when(self.value.isNotNull(), self._cdc())
+            if self.envelope == "debezium_flat" and isinstance(self.root, Union):
+                found = found.when(self.ended & self.value.isNull(), _delete())
+            return found.cast(spark_ddl(field.type))
         row, node = self.row
         return record_field(row, node, field, reader)
 
@@ -171,6 +175,15 @@ class Change:
             return None
         names = zip(decoded_names(self.record), self.record.fields, strict=True)
         return self.value[next(decoded for decoded, field in names if field.name == name)]
+
+
+def _delete() -> Column:
+    """What is told of a delete that is not rewritten: the NULL in place of a flattened record."""
+    assert isinstance(CDC.type, Struct)  # noqa: S101 - so it is
+    told = {field.name: F.lit("d" if field.name == "op" else None) for field in CDC.type.fields}
+    return F.struct(
+        *(told[field.name].cast(spark_ddl(field.type)).alias(field.name) for field in CDC.type.fields)
+    )
 
 
 def position(bag: Mapping[str, Column]) -> Column:

@@ -135,7 +135,9 @@ class _Group:
         """The change that each record is, in a topic of Debezium's."""
         if decoding.envelope == "none":
             return None
-        return Change(self.value, self.root, decoding.envelope, decoding.upserts, f"{self.column}_row")
+        return Change(
+            self.value, self.ended, self.root, decoding.envelope, decoding.upserts, f"{self.column}_row"
+        )
 
 
 def _groups(decoding: Decoding) -> tuple[_Group, ...]:
