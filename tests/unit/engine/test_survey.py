@@ -40,6 +40,8 @@ def flat(**more):
         ([{"schema": {"type": "struct", "fields": []}, "payload": change()}], "debezium"),
         ([flat(), flat(__ts_ms=1)], "debezium_flat"),
         ([{"schema": None, "payload": flat()}], "debezium_flat"),
+        ([None, flat(), None], "debezium_flat"),
+        ([{"schema": {"type": "struct"}, "payload": each} for each in (flat(), None)], "debezium_flat"),
     ],
 )
 def test_the_columns_of_changes_in_json_are_those_of_the_row(documents, envelope):

@@ -240,14 +240,16 @@ def _is_text(value: bytes) -> bool:
 
 def _unwrapped(documents: list[Any]) -> tuple[dict[str, str], list[Any]]:
     """(`envelope`, a row for each document) of Debezium's changes; any other documents as they are."""
-    payloads = [payload for _, payload in map(opened, documents) if isinstance(payload, dict)]
-    if len(payloads) < len(documents):
+    found = [payload for _, payload in map(opened, documents)]
+    payloads = [payload for payload in found if isinstance(payload, dict)]
+    deletes = found.count(None)
+    if not payloads or len(payloads) + deletes < len(documents):
         return {}, documents
-    if all(map(_is_change, payloads)):
+    if not deletes and all(map(_is_change, payloads)):
         rows = [payload.get("before" if payload["op"] == "d" else "after") for payload in payloads]
         return {"envelope": "debezium"}, [{} if row is None else row for row in rows]
     if all(payload.keys() & DEBEZIUM_FLAT for payload in payloads):
-        flat = [{k: v for k, v in payload.items() if not k.startswith(META)} for payload in payloads]
+        flat = [{k: v for k, v in (each or {}).items() if not k.startswith(META)} for each in found]
         return {"envelope": "debezium_flat"}, flat
     return {}, documents
 
