@@ -113,18 +113,22 @@ def test_what_cannot_be_read_is_no_fault(lake):
 
 
 @pytest.mark.parametrize(
-    ("value", "upsert", "skipped"),
+    ("envelope", "value", "upsert", "skipped"),
     [
-        ({"op": "m"}, [], True),
-        ({"op": "c", "after": {"id": 1}}, [], False),
-        ({"schema": {}, "payload": {"op": "m"}}, [], True),
-        ({"op": "t"}, [], True),
-        ({"op": "t"}, ["id"], False),
-        ({"ts_ms": 1}, [], None),
+        ("debezium", {"op": "m"}, [], True),
+        ("debezium", {"op": "c", "after": {"id": 1}}, [], False),
+        ("debezium", {"schema": {}, "payload": {"op": "m"}}, [], True),
+        ("debezium", {"op": "t"}, [], True),
+        ("debezium", {"op": "t"}, ["id"], False),
+        ("debezium", {"ts_ms": 1}, [], None),
+        ("debezium", None, [], None),
+        ("debezium_flat", {"__op": "m"}, [], True),
+        ("debezium_flat", None, [], False),
+        ("debezium_flat", {"schema": {}, "payload": None}, [], False),
     ],
 )
-def test_a_change_event_tells_whether_it_makes_a_row(lake, value, upsert, skipped):
-    fields = {"format": "json", "envelope": "debezium", "fields": {"id": "bigint"}}
+def test_a_change_event_tells_whether_it_makes_a_row(lake, envelope, value, upsert, skipped):
+    fields = {"format": "json", "envelope": envelope, "fields": {"id": "bigint"}}
     said = {
         "topic": "orders",
         "table": "shop.orders",

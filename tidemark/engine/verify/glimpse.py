@@ -48,8 +48,10 @@ def is_skipped(lake: Lake, contract: Contract, value: bytes | None) -> bool | No
     framed = contract.value.schema_mode == "by_schema_id" and value[:1] == b"\0" and len(value) > HEADER_SIZE
     found = glimpse(lake, contract, value, int.from_bytes(value[1:HEADER_SIZE]) if framed else None)
     change = found["decoded"] if found else None
-    if isinstance(change, Mapping) and isinstance(change.get("payload"), Mapping):
+    if isinstance(change, Mapping) and change.keys() == {"schema", "payload"}:
         change = change["payload"]
+    if found and change is None and envelope == "debezium_flat":
+        return False
     op = change.get("op" if envelope == "debezium" else f"{META}op") if isinstance(change, Mapping) else None
     if op == "t":
         return contract.upsert is None
