@@ -40,7 +40,7 @@ class LocalCatalog:
 
     @property
     def warehouse(self) -> str:
-        """Where the tables lie. Not percent-encoded: neither Hadoop nor PyIceberg would decode it."""
+        """Where the tables lie. Not percent-encoded: neither Hadoop nor PyIceberg would decode it (`home_fault`)."""
         return f"file://{self.home / 'warehouse'}"
 
     def create(self) -> None:

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from tidemark.domain.errors import Refused
+from tidemark.domain.home import ANOTHER, home_fault
 from tidemark.services import rehearsal
 from tidemark.services.catalog import NAME, LocalCatalog
 from tidemark.services.download import fetch
@@ -49,8 +51,14 @@ class Stack:
     def up(self, on_progress: OnProgress = silent) -> dict[str, Any]:
         """Fetch what is missing, start what does not run, wait until all answer; gives `status()`.
 
-        Whatever this call started is stopped again when it fails or is interrupted. Raises ServiceError.
+        Whatever this call started is stopped again when it fails or is interrupted.
+
+        Raises:
+            Refused: the home has a name that the catalog's address cannot hold.
+            ServiceError.
         """
+        if fault := home_fault(str(self.home)):
+            raise Refused(f"{self.home} {fault}", next_step=ANOTHER, home=str(self.home))
         java = find_java()
         with self._alone(on_progress):
             fetch([*CORE, *jars_beside(java), *self._extras], on_progress)
@@ -103,10 +111,16 @@ class Stack:
         return Mark.of(service.name, self.home)
 
     def _read(self) -> dict[str, Any]:
+        file = self.home / "stack.json"
         try:
-            return dict(json.loads((self.home / "stack.json").read_text()))
-        except (OSError, ValueError):
+            found = json.loads(file.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
             return {}
+        except OSError as error:
+            raise Refused(
+                f"{file} cannot be read: {error.strerror}", next_step=f"let this user read it, or {ANOTHER}"
+            ) from None
+        return found if isinstance(found, dict) else {}
 
     def _write(self, status: dict[str, Any]) -> None:
         aside = self.home / "stack.json.new"
