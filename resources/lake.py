@@ -3,7 +3,7 @@
 import gc
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,8 +43,9 @@ def _followed(where: Places) -> Followed:
 
 
 def _stack_written(where: Places) -> float:
-    stack = where.home / STACK_FILE
-    return stack.stat().st_mtime if stack.exists() else 0.0
+    with suppress(OSError):  # not there, or not to be read, which only those who use it need
+        return (where.home / STACK_FILE).stat().st_mtime
+    return 0.0
 
 
 @lru_cache(maxsize=2)

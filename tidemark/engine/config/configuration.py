@@ -15,13 +15,19 @@ from tidemark.domain.config.assembly import ContractFile, Sources, assemble
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.environment import Substitution
 from tidemark.domain.config.layering import Document
+from tidemark.domain.config.platform import CONNECTIONS
 from tidemark.domain.errors import Problem
+from tidemark.domain.home import ANOTHER, home_fault
 from tidemark.engine.config import discovery
 from tidemark.engine.config.yaml_source import read_document
 
 DEFAULTS = frozenset({"_defaults.yaml", "_defaults.yml"})
 SUFFIXES = frozenset({".yaml", ".yml"})
 STACK_FILE = "stack.json"
+PLATFORM_FILE = Path("platform.yaml")
+MISNAMED = PLATFORM_FILE.with_suffix(".yml")
+MOST_REPEATS = 100
+"""Times that links may lead to folders which were read before: folders that link to each other have 2^n ways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +42,9 @@ class Places:
 def places(environ: Mapping[str, str]) -> Places:
     """The places that TIDEMARK_CONFIG, TIDEMARK_CONTRACTS and TIDEMARK_HOME name, or their defaults."""
     named = environ.get("TIDEMARK_CONFIG")
-    platform_file = Path(named or "platform.yaml")
+    lying = [each for each in (PLATFORM_FILE, MISNAMED) if each.exists() or each.is_symlink()]
     return Places(
-        platform_file if named or platform_file.exists() else None,
+        Path(named) if named else next(iter(lying), None),
         Path(environ.get("TIDEMARK_CONTRACTS") or "contracts"),
         Path(environ.get("TIDEMARK_HOME") or ".tidemark"),
     )
@@ -59,14 +65,13 @@ def load(
     not be running. Raises ConfigurationError listing every problem of all files.
     """
     reading = _Reading(environ)
-    platform = reading.document(platform_file) if platform_file else None
-    stack = reading.stack(home / STACK_FILE)
-    reading.folder(contracts_dir, ())
+    platform = reading.platform(platform_file) if platform_file else None
+    names_none = platform is not None and not set(CONNECTIONS) & set(platform.tree)
+    stack = reading.stack(home.absolute()) if names_none or platform_file is None else None
+    reading.folder(contracts_dir, contracts_dir.resolve(), ())
     with suppress(OSError):  # of which the listing has told
         if not contracts_dir.is_dir() and "TIDEMARK_CONTRACTS" in environ:
-            reading.problems.append(
-                Problem(str(contracts_dir), None, "", "there is no such folder (TIDEMARK_CONTRACTS)")
-            )
+            reading.refuse(contracts_dir, "there is no such folder (TIDEMARK_CONTRACTS)")
     seen = discovery.read(home)
     topics = {cluster: list(listed) for cluster, listed in seen.clusters.items()}
     return assemble(
@@ -80,6 +85,16 @@ class _Reading:
     contracts: list[ContractFile] = field(default_factory=list)
     defaults: list[tuple[Document, ...]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    known: set[Path] = field(default_factory=set)
+    repeats: int = 0
+
+    def refuse(self, path: Path, message: str, suggestion: str | None = None) -> None:
+        self.problems.append(Problem(str(path), None, "", message, suggestion))
+
+    def platform(self, path: Path) -> Document | None:
+        if path.name == MISNAMED.name and "TIDEMARK_CONFIG" not in self.environ:
+            self.refuse(path, "is not read under this name", str(PLATFORM_FILE))
+        return self.document(path)
 
     def document(self, path: Path) -> Document | None:
         document, problems = read_document(path)
@@ -89,50 +104,77 @@ class _Reading:
         substitution = Substitution(self.environ)
         tree = substitution.fill(document.tree)
         filled = Document(document.file, tree, document.lines, substitution.filled)
-        self.problems += [filled.problem(finding) for finding in substitution.findings]
+        self.problems += [document.problem(finding) for finding in substitution.findings]
         return filled
 
-    def stack(self, path: Path) -> Mapping[str, Any] | None:
+    def stack(self, home: Path) -> Mapping[str, Any] | None:
+        path = home / STACK_FILE
+        if fault := home_fault(str(home)):
+            self.refuse(home, f"{fault}; {ANOTHER}")
         try:
             stack = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            self.problems.append(Problem(str(path), None, "", f"is not a stack file: {error}"))
+        except OSError as error:
+            self.refuse(path, f"cannot be read: {error.strerror}; let this user read it, or {ANOTHER}")
             return None
-        return stack if isinstance(stack, dict) else None
+        except ValueError:
+            stack = None
+        if not isinstance(stack, dict):
+            self.refuse(path, "is damaged: tidemark services up writes it anew")
+            return None
+        return stack
 
-    def folder(self, folder: Path, above: tuple[Document, ...]) -> None:
-        """A folder of contracts, with the defaults of the folders around it."""
+    def folder(
+        self, folder: Path, real: Path, above: tuple[Document, ...], way: frozenset[Path] = frozenset()
+    ) -> None:
+        """A folder of contracts, with the defaults of the folders around it.
+
+        `real`: without links. `way`: what it and the folders on the way to it are and lie in: a link to one of them
+        goes round for ever.
+        """
+        way |= {real, *real.parents}
         listed, folders = self._entries(folder)
-        defaults = [entry.name for entry in listed if entry.name in DEFAULTS]
+        defaults = [entry for entry in listed if entry.name in DEFAULTS]
         if len(defaults) > 1:
-            self.problems.append(
-                Problem(
-                    str(folder / defaults[1]), None, "", f"stands beside {defaults[0]}: keep one of the two"
-                )
-            )
-        for entry in listed:
-            if entry.name in DEFAULTS and (document := self.document(entry)):
+            self.refuse(defaults[1], f"stands beside {defaults[0].name}: keep one of the two")
+        for entry in defaults:
+            if document := self.document(entry):
                 above = (*above, document)
                 self.defaults.append(above)
         for entry in listed:
-            if entry in folders and leads_back(entry, folder):
-                self.problems.append(Problem(str(entry), None, "", f"leads back to {entry.resolve()}"))
-            elif entry in folders:
-                self.folder(entry, above)
-            elif entry.suffix not in SUFFIXES:
-                meant = entry.stem + entry.suffix.lower()
-                self.problems.append(
-                    Problem(str(entry), None, "", "only files that end in .yaml or .yml are read", meant)
-                )
-            elif entry.name.startswith("_") and entry.name not in DEFAULTS:
-                message = (
-                    "files that begin with _ are not contracts, and only _defaults.yaml is read otherwise"
-                )
-                self.problems.append(Problem(str(entry), None, "", message, "_defaults.yaml"))
-            elif entry.name not in DEFAULTS and (document := self.document(entry)):
-                self.contracts.append(ContractFile(document, above))
+            if entry in folders:
+                inner = (real / entry.name).resolve()
+                if inner in way:
+                    self._leads_back(entry, real / entry.name, inner)
+                elif self._is_wanted(entry, inner):
+                    self.folder(entry, inner, above, way)
+            elif entry.name not in DEFAULTS:
+                self._contract(entry, above)
+
+    def _is_wanted(self, folder: Path, real: Path) -> bool:
+        repeats = self.repeats + (real in self.known)
+        if repeats > MOST_REPEATS >= self.repeats:
+            self.refuse(folder, f"links lead more than {MOST_REPEATS} times to folders that were read before")
+        self.repeats = repeats
+        self.known.add(real)
+        return repeats <= MOST_REPEATS
+
+    def _leads_back(self, entry: Path, link: Path, target: Path) -> None:
+        """Said once of a link, on whatever way it was found."""
+        if link not in self.known:
+            self.refuse(entry, f"leads back to {target}")
+        self.known.add(link)
+
+    def _contract(self, entry: Path, above: tuple[Document, ...]) -> None:
+        if entry.suffix not in SUFFIXES:
+            meant = entry.stem + entry.suffix.lower()
+            self.refuse(entry, "only files that end in .yaml or .yml are read", meant)
+        elif entry.name.startswith("_"):
+            message = "files that begin with _ are not contracts, and only _defaults.yaml is read otherwise"
+            self.refuse(entry, message, "_defaults.yaml")
+        elif document := self.document(entry):
+            self.contracts.append(ContractFile(document, above))
 
     def _entries(self, folder: Path) -> tuple[list[Path], set[Path]]:
         """The folders below `folder` and files with the name of a contract, by name; and the folders alone."""
@@ -142,11 +184,6 @@ class _Reading:
         except (FileNotFoundError, NotADirectoryError):
             return [], set()
         except OSError as error:
-            self.problems.append(Problem(str(folder), None, "", f"cannot be read: {error.strerror}"))
+            self.refuse(folder, f"cannot be read: {error.strerror}")
             return [], set()
         return sorted(e for e in found if e in folders or e.suffix.lower() in SUFFIXES), folders
-
-
-def leads_back(entry: Path, folder: Path) -> bool:
-    """Whether `entry` of `folder` is a link to a folder that it lies in."""
-    return entry.resolve() in [folder.resolve(), *folder.resolve().parents]

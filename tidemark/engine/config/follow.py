@@ -4,12 +4,11 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.errors import ConfigurationError, Problem
 from tidemark.engine.config import discovery
-from tidemark.engine.config.configuration import STACK_FILE, SUFFIXES, Places, leads_back, load
+from tidemark.engine.config.configuration import STACK_FILE, SUFFIXES, Places, load
 
 Stamp = tuple[tuple[str, int, int, int], ...]
 """(path, inode, time of writing in ns, bytes) of each file and folder."""
@@ -54,13 +53,20 @@ def _stamps(where: Places) -> Iterator[tuple[str, int, int, int]]:
     for file in filter(None, files):
         with suppress(OSError):
             yield _stamp(str(file), file.stat())
-    yield from sorted(_contracts(str(where.contracts_dir)))
+    folder = str(where.contracts_dir)
+    yield from sorted(_contracts(folder, os.path.realpath(folder), set()))
 
 
-def _contracts(folder: str) -> Iterator[tuple[str, int, int, int]]:
-    """Files and folders that are read; of hundreds, every few seconds, nothing but their stamps."""
+def _contracts(folder: str, real: str, known: set[str]) -> Iterator[tuple[str, int, int, int]]:
+    """Files and folders that are read; of hundreds, every few seconds, nothing but their stamps.
+
+    `real`: without links. A folder that several links lead to is looked at once: then it is in `known`.
+    """
+    if real in known:
+        return
+    known.add(real)
     try:
-        entries = list(os.scandir(folder))
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
         return
     for entry in entries:
@@ -69,8 +75,8 @@ def _contracts(folder: str) -> Iterator[tuple[str, int, int, int]]:
             if entry.name.startswith(".") or not (is_folder or entry.name.lower().endswith(tuple(SUFFIXES))):
                 continue
             yield _stamp(entry.path, entry.stat())
-            if is_folder and not leads_back(Path(entry.path), Path(folder)):
-                yield from _contracts(entry.path)
+            if is_folder:
+                yield from _contracts(entry.path, os.path.realpath(f"{real}/{entry.name}"), known)
 
 
 def _stamp(path: str, found: os.stat_result) -> tuple[str, int, int, int]:
