@@ -125,3 +125,24 @@ def test_a_topic_whose_name_leaves_no_room_is_left_out_and_the_others_go_on(inst
     assert [each.topic for each in configuration.contracts] == ["n" * 235, "orders"]
     [problem] = configuration.left_out
     assert (problem.key, "has 236 characters" in problem.message) == ("table", True)
+
+
+def test_a_pattern_has_no_upsert_table_of_one_name(installation):
+    """Given a pattern whose topics would all be merged into one table, then it is refused: all but one would be left out."""
+    installation.contract("topics: '^shop_.*$'\nupsert: {keys: [id], table: shop.now}")
+    problem = installation.problem()
+    assert (problem.line, problem.key) == (2, "upsert.table")
+    assert problem.message == "one table for many topics: leave it out for <table>_current"
+
+
+def test_two_patterns_on_one_topic_do_not_share_a_consumer_group(installation, seen):
+    """Given a topic that two patterns take with one group, then the second is left out and the others go on."""
+    seen("shop.a", "shop.b")
+    for name, topics in (("one", "shop[.](?P<name>.*)"), ("two", "shop[.](?P<name>a)")):
+        installation.contract(
+            f"topics: '{topics}'\ntable: {name}.{{name}}\ningest: {{commit_to_group: lag}}", f"{name}.yaml"
+        )
+    configuration = installation.load()
+    assert [each.table for each in configuration.contracts] == ["one.a", "one.b"]
+    [problem] = configuration.left_out
+    assert (problem.key, problem.suggestion) == ("ingest.commit_to_group", "lag-{table}")

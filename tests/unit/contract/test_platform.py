@@ -195,6 +195,7 @@ MISTAKES = [
         "itself",
         None,
     ),
+    ("kafka: {}", 1, "kafka", "names no cluster", None),
     ("kafka: {main: {client.id: a}}", 1, "kafka.main.bootstrap.servers", "is missing", None),
     (
         'kafka: {main: {bootstrap.servers: "b:1", security.protocol: SASLSSL}}',

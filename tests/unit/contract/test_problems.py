@@ -597,3 +597,16 @@ def test_what_dagster_could_not_load_is_refused(installation):
     assert "below 1m" in problem.message
     problem = installation.contract('topic: a\nupsert: {keys: [id], table: ""}').problem()
     assert "is not a table name" in problem.message
+
+
+def test_two_tables_of_one_topic_do_not_share_a_consumer_group(installation):
+    """Given a group in _defaults.yaml, when two contracts of a topic would both tell it, then that is one problem."""
+    installation.contract("ingest: {commit_to_group: lag}", "_defaults.yaml")
+    for topic, table in (("a", "one"), ("a", "two"), ("b", "three")):
+        installation.contract(f"topic: {topic}\ntable: lake.{table}", f"{table}.yaml")
+    problem = installation.problem()
+    assert (problem.file, problem.line) == ("contracts/_defaults.yaml", 1)
+    assert (problem.key, problem.suggestion) == ("ingest.commit_to_group", "lag-{table}")
+    assert "lag is told of topic a for lake.one and for lake.two" in problem.message
+    installation.contract("ingest: {commit_to_group: 'lag-{table}'}", "_defaults.yaml")
+    assert len(installation.load().contracts) == 3

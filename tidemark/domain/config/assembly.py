@@ -7,7 +7,7 @@ from typing import Any
 from tidemark.domain.config.configuration import Configuration, Pattern
 from tidemark.domain.config.contract import Declaration
 from tidemark.domain.config.contract_rules import declaration_findings, setting_findings
-from tidemark.domain.config.expansion import Declared, Resolved, clashes, matches, resolve
+from tidemark.domain.config.expansion import Declared, Resolved, clashes, matches, resolve, shared_groups
 from tidemark.domain.config.layering import Document, Finding, Layer, Merged, merge
 from tidemark.domain.config.platform import CONNECTIONS, EmbeddedPlatform, Platform, stack_connections
 from tidemark.domain.config.platform_rules import mistyped_type, platform_findings
@@ -145,9 +145,10 @@ def _expand(
             else:
                 (left_out if each.said.topics else problems).append(found)
     contracts.sort(key=lambda each: each.expanded and not each.loaded_from(sources.loaded))
-    for loser, problem in list(clashes(contracts)):
-        contracts.remove(loser)
-        (left_out if loser.expanded else problems).append(problem)
+    for refusing in (clashes, shared_groups):
+        for loser, problem in list(refusing(contracts)):
+            contracts.remove(loser)
+            (left_out if loser.expanded else problems).append(problem)
     return sorted(contracts, key=lambda each: each.contract.table), left_out, problems
 
 

@@ -192,6 +192,11 @@ Start = Annotated[
 ]
 
 
+def group_of(named: str, table: str) -> str:
+    """The consumer group that `commit_to_group` names for a table."""
+    return named.replace("{table}", table)
+
+
 class Ingest(Section):
     """Where the first load starts, and how many records one batch holds at most."""
 

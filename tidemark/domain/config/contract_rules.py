@@ -67,6 +67,9 @@ def _topic(said: Declaration) -> Iterator[Finding]:
         yield Finding(("topics",), "stands beside `topic`: a contract has one of the two")
     if said.topics is not None:
         yield from _pattern(said.topics, said.table)
+        if said.upsert and said.upsert.table is not None:
+            message = "one table for many topics: leave it out for <table>_current"
+            yield Finding(("upsert", "table"), message)
     elif said.table is not None and (fault := table_fault(said.table)):
         yield Finding(("table",), fault)
 

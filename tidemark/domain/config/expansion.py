@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from tidemark.domain.config.contract import FRESH_FAIL, FRESH_WARN, REGISTRY_FORMATS, Contract, Declaration
+from tidemark.domain.config.contract import (
+    FRESH_FAIL,
+    FRESH_WARN,
+    REGISTRY_FORMATS,
+    Contract,
+    Declaration,
+    group_of,
+)
 from tidemark.domain.config.contract_rules import PLACEHOLDER
 from tidemark.domain.config.layering import BUILT_IN, Finding, KeyPath, Merged, Origin, dotted, leaves
 from tidemark.domain.config.naming import (
@@ -62,9 +69,17 @@ class Resolved:
             found["topic"] = merged.origin(("topics",))
         return found
 
-    def problem(self, path: KeyPath, message: str) -> Problem:
+    @property
+    def group(self) -> tuple[str, str, str] | None:
+        """(cluster, consumer group, topic) that a publish tells how far it has come."""
+        named = self.contract.ingest.commit_to_group
+        if named is None:
+            return None
+        return self.contract.cluster, group_of(named, self.contract.table), self.contract.topic
+
+    def problem(self, path: KeyPath, message: str, suggestion: str | None = None) -> Problem:
         """A problem of this contract's file."""
-        return self.declared.merged.problem(Finding(path, message))
+        return self.declared.merged.problem(Finding(path, message, suggestion))
 
 
 def _origin(merged: Merged, path: KeyPath) -> Origin:
@@ -165,6 +180,24 @@ def clashes(resolved: Sequence[Resolved]) -> Iterator[tuple[Resolved, Problem]]:
             continue
         seen.update({name.lower(): (each, name) for name in names.values()})
         steps.update({one[:2]: (each, one) for one in brought})
+
+
+def shared_groups(resolved: Sequence[Resolved]) -> Iterator[tuple[Resolved, Problem]]:
+    """Contracts whose consumer group is told of the same topic by one before them."""
+    seen: dict[tuple[str, str, str], Resolved] = {}
+    for each in resolved:
+        if (key := each.group) is None:
+            continue
+        other = seen.setdefault(key, each)
+        if other is not each:
+            _, group, topic = key
+            message = (
+                f"{group} is told of topic {topic} for {other.contract.table} and for {each.contract.table}: "
+                "each would overwrite what the other has told it"
+            )
+            named = each.contract.ingest.commit_to_group or ""
+            meant = None if "{table}" in named else f"{named}-{{table}}"
+            yield each, each.problem(("ingest", "commit_to_group"), message, meant)
 
 
 def stands_in_the_way(contract: Contract, others: Iterable[Contract]) -> Contract | None:

@@ -35,6 +35,8 @@ _UNREADABLE = (
 
 def platform_findings(platform: Platform) -> Iterator[Finding]:
     """Everything that is wrong with a platform that has the right shape."""
+    if not platform.embedded and not platform.kafka:
+        yield Finding(("kafka",), "names no cluster")
     for name, cluster in platform.kafka.items():
         yield from _kafka(cluster.root, ("kafka", name), need_address=not platform.embedded)
     for name, registry in platform.schema_registry.items():
@@ -112,7 +114,7 @@ def _word(path: KeyPath, word: str, valid: tuple[str, ...]) -> Finding:
 
 def _registry(name: str, registry: SchemaRegistry, platform: Platform) -> Iterator[Finding]:
     at: KeyPath = ("schema_registry", name)
-    if name not in platform.kafka:
+    if platform.kafka and name not in platform.kafka:
         yield Finding(at, f"there is no Kafka cluster {name!r} beside it", nearest(name, platform.kafka))
     if registry.url is not None:
         yield from _http(registry.url, (*at, "url"))

@@ -2,7 +2,7 @@
 
 import logging
 
-from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.contract import Contract, group_of
 from tidemark.domain.ledger.offsets import Offsets
 from tidemark.engine.access.lake import Lake
 
@@ -14,7 +14,7 @@ def tell_group(lake: Lake, contract: Contract, following: Offsets) -> None:
     named = contract.ingest.commit_to_group
     if named is None:
         return
-    group = named.replace("{table}", contract.table)
+    group = group_of(named, contract.table)
     try:
         lake.kafka(contract.cluster).commit_group(group, contract.topic, following)
     except Exception as error:  # noqa: BLE001 - whatever it is: lag tools wait for the next batch
