@@ -26,13 +26,14 @@ from tidemark.domain.columns.partitioning import ColumnPath, PartitionField, Par
 from tidemark.domain.config.naming import Link, Owner, TagKey, TagValue, Topic
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.config.section import REVEAL, PropertyValue, Section, bounds
-from tidemark.domain.config.units import Count, PositiveDuration, Ratio, Several, Size
+from tidemark.domain.config.units import Count, PositiveDuration, Ratio, Several, Size, whole_number
 from tidemark.domain.suggest import nearest
 
 ValueFormat = Literal["registry", "avro", "protobuf", "json_schema", "json", "string", "raw"]
 KeyFormat = Literal["raw", "string", "registry", "avro", "protobuf", "json_schema", "json"]
 SchemaMode = Literal["by_schema_id", "by_latest_schema", "pinned"]
 OnChange = Literal["apply", "review", "quarantine"]
+FormatVersion = Annotated[Literal[2, 3], BeforeValidator(whole_number)]
 REGISTRY_FORMATS = frozenset({"registry", "avro", "protobuf", "json_schema"})
 
 
@@ -90,7 +91,7 @@ class Upsert(Section):
     on_truncate: Literal["stop", "apply"] = "stop"
     partition_by: PartitionSpecs | None = None
     sort_by: tuple[ColumnPath, ...] | None = None
-    format_version: Literal[2, 3] | None = None
+    format_version: FormatVersion | None = None
     target_lag: PositiveDuration | None = None
 
     @model_validator(mode="before")
@@ -261,7 +262,7 @@ class ContractKeys(Section):
     columns: dict[str, ColumnNote] = Field(default_factory=dict)
     partition_by: PartitionSpecs | None = None
     sort_by: tuple[ColumnPath, ...] = ()
-    format_version: Literal[2, 3] = 2
+    format_version: FormatVersion = 2
     table_properties: dict[str, PropertyValue] = Field(default_factory=dict)
     schema_changes: SchemaChanges = SchemaChanges()
     upsert: Upsert | None = None

@@ -3,8 +3,9 @@
 Mappings are merged key by key, everything else is replaced whole. Each value knows the layer it came from.
 """
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tidemark.domain.errors import Problem
@@ -65,14 +66,18 @@ class Document:
                 return self.lines[path[:end]]
         return None
 
-    def problem(self, finding: Finding) -> Problem:
-        """The finding with its place in this file, in the file's words: what the environment holds may be secret."""
+    def problem(self, finding: Finding, written: KeyPath | None = None) -> Problem:
+        """The finding with its place in this file, in the file's words: what the environment holds may be secret.
+
+        `written`: where the file says it, if not at the finding's path.
+        """
+        at = finding.path if written is None else written
         message = finding.message
         for path, (value, said) in self.filled.items():
-            if value and path[: len(finding.path)] == finding.path:
-                message = message.replace(repr(value), repr(said)).replace(value, said)
-        line = self.line(finding.path)
-        return Problem(self.file, line, dotted(finding.path), redact_text(message), finding.suggestion)
+            if value and path[: len(at)] == at:
+                message = _in_the_words_of_the_file(message, value, said)
+        suggestion = None if at in self.filled else finding.suggestion  # it is made of the value
+        return Problem(self.file, self.line(at), dotted(finding.path), redact_text(message), suggestion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,7 @@ class Layer:
     def problem(self, finding: Finding) -> Problem:
         """The finding with its place in the layer's file."""
         moved = Finding(self.root + finding.path, finding.message, finding.suggestion)
-        return replace(self.document.problem(moved), line=self.origin(finding.path).line)
+        return self.document.problem(moved, self.root + self._written(finding.path))
 
     def _written(self, path: KeyPath) -> KeyPath:
         """Where `path` stands in the document: a short form leaves out a key."""
@@ -160,6 +165,13 @@ def _forget(value: Any, path: KeyPath, owners: dict[KeyPath, Layer]) -> None:
         for key, item in value.items():
             owners.pop((*path, key), None)
             _forget(item, (*path, key), owners)
+
+
+def _in_the_words_of_the_file(message: str, value: str, said: str) -> str:
+    """Messages quote a value; where this one does not, the value is sought as a word of its own."""
+    if repr(value) in message:
+        return message.replace(repr(value), repr(said))
+    return re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", lambda _: said, message)
 
 
 def dotted(path: KeyPath) -> str:

@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from tidemark.domain.columns.partitioning import ColumnPath
 from tidemark.domain.config.quality_sql import sql_fault
 from tidemark.domain.config.section import Section
+from tidemark.domain.config.units import whole_number
 from tidemark.domain.config.written import Written
 
 CheckName = Literal["not_null", "in_range", "in_set", "not_in_set", "matches", "length", "unique", "min_rows"]
@@ -66,6 +67,7 @@ _TAKES: dict[str, frozenset[str]] = {
 }
 _ARGUMENTS = ("column", "columns", "min", "max", "values", "pattern", "within")
 _COUNTS = frozenset({"length", "min_rows"})
+_ENDS = ("min", "max")
 
 
 def _known_check(value: Any) -> Any:
@@ -121,9 +123,14 @@ class QualityRule(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _table_checks_block(cls, rule: Any) -> Any:
-        if isinstance(rule, dict) and str(rule.get("check")) in TABLE_CHECKS:
-            return {"on_failure": "block", **rule}
+    def _by_check(cls, rule: Any) -> Any:
+        """Checks of the whole batch block, and counts are numbers, be they written as text."""
+        if not isinstance(rule, dict):
+            return rule
+        if str(rule.get("check")) in TABLE_CHECKS:
+            rule = {"on_failure": "block", **rule}
+        if str(rule.get("check")) in _COUNTS:
+            rule = {key: whole_number(value) if key in _ENDS else value for key, value in rule.items()}
         return rule
 
     @property
@@ -238,7 +245,7 @@ def _check_faults(rule: QualityRule, given: set[str]) -> Iterator[tuple[str, str
 def _argument_faults(rule: QualityRule) -> Iterator[tuple[str, str]]:
     if rule.pattern is not None:
         yield from (("pattern", fault) for fault in [regex_fault(rule.pattern, java=True)] if fault)
-    for key in ("min", "max"):
+    for key in _ENDS:
         bound = getattr(rule, key)
         if isinstance(bound, str) and bound.lower() == ".nan":
             yield key, "NaN is no bound"

@@ -120,6 +120,11 @@ def _number(value: Any) -> Any:
     return value
 
 
+def whole_number(value: Any) -> Any:
+    """Text of digits, as what `${NAME}` stands for always is, where nothing but a number makes sense."""
+    return int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value) else value
+
+
 _DURATION_SCHEMA = {
     "type": "string",
     "minLength": 1,
