@@ -19,14 +19,29 @@ def moment(number: int | None, per_second: int = 1000) -> datetime | None:
 
 
 def time_of(text: str) -> datetime | None:
-    """An ISO 8601 time; without an offset it is UTC. None for an empty text. Raises ValueError, which says so."""
+    """An ISO 8601 time; without an offset it is UTC. None for an empty text.
+
+    Raises ValueError, which says so, also of a time that UTC tells in no year from 1 to 9999.
+    """
     if not text:
         return None
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{text} is no time in ISO 8601") from None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    if not is_within_years(at):
+        raise ValueError(f"{text} is in no year from 1 to 9999 of UTC")
+    return at
+
+
+def is_within_years(at: datetime) -> bool:
+    """Whether UTC tells a time in a year from 1 to 9999."""
+    try:
+        at.astimezone(UTC)
+    except OverflowError:
+        return False
+    return True
 
 
 def first_millisecond(at: datetime) -> int:

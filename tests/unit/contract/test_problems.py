@@ -567,8 +567,41 @@ def test_aliases_of_aliases_are_refused_before_they_fill_the_memory(installation
     """Given a few lines that stand for ten million values, when they are read, then they are refused at once."""
     lines = ["a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]" for a, b in zip("abcdef", "bcdefg", strict=True)]
-    told = [each.message for each in installation.contract("\n".join([*lines, "topic: *g"])).problems()]
-    assert [each for each in told if "aliases make more than 100,000 values" in each] == told[1:2]
+    problem = installation.contract("\n".join([*lines, "topic: *g"])).problem()
+    assert problem.message == "has more than 100,000 values, those of its aliases counted"
+
+
+def test_a_file_with_too_many_values_is_told_so_once(installation):
+    """Given 51,000 columns with a description, then their number is the one problem of the file, and none of its values is called empty."""
+    columns = "\n".join(f"  c{number}: {{description: x}}" for number in range(51_000))
+    problem = installation.contract(f"topic: orders\ncolumns:\n{columns}\n").problem()
+    assert problem.message.startswith("has more than 100,000 values")
+    assert problem.line == 2 + 49_999
+
+
+def test_columns_of_quality_rules_that_cannot_be_there_are_named_offline(installation):
+    """Given declared fields, when a rule names another column, then check says so with the nearest one."""
+    installation.contract("""\
+        topic: orders
+        value: {format: json, fields: {id: bigint, 'at': timestamp}}
+        quality:
+          - {check: not_null, column: idd}
+          - {check: unique, columns: [id, ta]}
+          - {check: not_null, column: _kafka.offset}
+        """)
+    told = [(each.line, each.key, each.message, each.suggestion) for each in installation.problems()]
+    assert told == [
+        (4, "quality.0.column", "there is no column idd", "id"),
+        (5, "quality.1.columns.1", "there is no column ta", None),
+    ]
+    installation.contract("topic: orders\nquality: [{check: not_null, column: idd}]")
+    assert installation.only().quality[0].column == "idd"
+
+
+@pytest.mark.parametrize("start", ["9999-12-31T23:59:59-23:00", "0001-01-01T00:00:00+01:00"])
+def test_a_start_that_no_clock_of_utc_tells_is_refused(installation, start):
+    problem = installation.contract(f"topic: orders\ningest: {{start: '{start}'}}").problem()
+    assert (problem.key, problem.message) == ("ingest.start", "is in no year from 1 to 9999 of UTC")
 
 
 def test_a_folder_that_leads_back_to_itself_is_read_once(installation):

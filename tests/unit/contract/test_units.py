@@ -123,3 +123,10 @@ def test_what_is_no_size_is_refused_with_what_was_meant(written: object, meant: 
     found = refusal(size=written)
     assert "is not a size" in str(found["msg"])
     assert found["suggestion"] == meant
+
+
+@pytest.mark.parametrize("written", ["8388608TB", "9" * 5000 + "B", 2**63])
+def test_a_size_is_what_a_long_holds(written: object) -> None:
+    """Given a size beyond 2^63 - 1 bytes, which neither Spark nor a table property takes, then it is refused."""
+    assert "of at most 9223372036854775807 B" in str(refusal(size=written)["msg"])
+    assert parse_size("8388607TB") < parse_size("9223372036854775807B") == 2**63 - 1

@@ -1,5 +1,8 @@
 """YAML becomes plain values, without YAML 1.1's surprises, and every key keeps its line."""
 
+import subprocess
+import sys
+
 import pytest
 import yaml
 from hypothesis import given
@@ -83,3 +86,13 @@ def test_what_python_cannot_hold_is_a_problem_of_the_file(tmp_path, text, messag
     path.write_text(text, encoding="utf-8")
     [problem] = read_document(path)[1]
     assert message in problem.message
+
+
+@pytest.mark.parametrize("text", ["- " * 40_000, "a: " + "[" * 40_000])
+def test_a_file_that_libyaml_cannot_hold_does_not_end_the_process(tmp_path, text):
+    """Given tens of thousands of lists within each other, when the file is read, then that is a problem of the file."""
+    (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
+    words = "from pathlib import Path; from tidemark.engine.config.yaml_source import read_document\n"
+    words += "print(read_document(Path('a.yaml'))[1][0].message)"
+    ended = subprocess.run([sys.executable, "-c", words], cwd=tmp_path, capture_output=True, check=True)
+    assert b"nested too deep" in ended.stdout

@@ -32,3 +32,10 @@ def test_what_people_write_without_an_offset_is_utc() -> None:
     assert time_of("") is None
     with pytest.raises(ValueError, match="yesterday is no time in ISO 8601"):
         time_of("yesterday")
+
+
+@pytest.mark.parametrize("said", ["9999-12-31T23:59:59-23:00", "0001-01-01T00:00:00+01:00"])
+def test_a_time_that_no_year_of_utc_has_is_refused(said: str) -> None:
+    """Given a time that can be written but not told at UTC, then whoever wrote it is told."""
+    with pytest.raises(ValueError, match=r"is in no year from 1 to 9999 of UTC"):
+        time_of(said)

@@ -6,10 +6,12 @@ nothing left to default. Every key: docs/reference/contract.md.
 
 import hashlib
 import json
+from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     AwareDatetime,
     BeforeValidator,
     Discriminator,
@@ -28,6 +30,7 @@ from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.config.section import REVEAL, PropertyValue, Section, bounds
 from tidemark.domain.config.units import Count, PositiveDuration, Ratio, Several, Size, whole_number
 from tidemark.domain.suggest import nearest
+from tidemark.domain.times import is_within_years
 
 ValueFormat = Literal["registry", "avro", "protobuf", "json_schema", "json", "string", "raw"]
 KeyFormat = Literal["raw", "string", "registry", "avro", "protobuf", "json_schema", "json"]
@@ -181,12 +184,18 @@ def _one_form(value: Any) -> Any:
     return value
 
 
+def _within_years(at: datetime) -> datetime:
+    if not is_within_years(at):
+        raise PydanticCustomError("start", "is in no year from 1 to 9999 of UTC")
+    return at
+
+
 _TIME_SCHEMA = {"type": "string", "format": "date-time", "pattern": r"^\d{4}-"}
 """The pattern, because `format` asserts nothing by default, and a word would be a time as well."""
 
 Start = Annotated[
     Annotated[Literal["earliest", "latest"], Tag("word")]
-    | Annotated[AwareDatetime, WithJsonSchema(_TIME_SCHEMA), Tag("time")]
+    | Annotated[AwareDatetime, AfterValidator(_within_years), WithJsonSchema(_TIME_SCHEMA), Tag("time")]
     | Annotated[StartOffsets, Tag("offsets")]
     | Annotated[StartConsumerGroup, Tag("consumer_group")],
     Discriminator(_start_form),

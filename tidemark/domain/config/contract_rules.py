@@ -8,7 +8,7 @@ from tidemark.domain.config.contract import REGISTRY_FORMATS, ContractKeys, Decl
 from tidemark.domain.config.event_rules import event_findings
 from tidemark.domain.config.key_rules import key_findings
 from tidemark.domain.config.layering import Finding
-from tidemark.domain.config.layout_rules import layout_findings
+from tidemark.domain.config.layout_rules import layout_findings, rule_findings
 from tidemark.domain.config.naming import table_fault
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.config.property_rules import property_findings
@@ -32,6 +32,7 @@ def declaration_findings(said: Declaration, platform: Platform | None) -> Iterat
     yield from _value(said.value)
     yield from event_findings(said)
     yield from layout_findings(said)
+    yield from rule_findings(said)
     yield from column_findings(said)
     yield from setting_findings(said)
     if platform:

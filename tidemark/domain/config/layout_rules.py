@@ -1,14 +1,15 @@
-"""What a contract's layout must hold where the contract itself says what the columns are."""
+"""What a contract's layout and quality rules must hold where the contract itself says what the columns are."""
 
 from collections.abc import Iterator
 
-from tidemark.domain.columns.layout import layout_faults
+from tidemark.domain.columns.layout import layout_faults, leaf_paths, resolve
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
 from tidemark.domain.config.contract import Declaration, Value
-from tidemark.domain.config.layering import Finding
+from tidemark.domain.config.layering import Finding, KeyPath
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.avro_columns import WHOLE_COLUMNS
 from tidemark.domain.formats.json_columns import columns, declared
+from tidemark.domain.suggest import nearest
 
 
 def layout_findings(said: Declaration) -> Iterator[Finding]:
@@ -25,6 +26,21 @@ def layout_findings(said: Declaration) -> Iterator[Finding]:
             yield Finding(("sort_by", place), fault.removeprefix("sort_by: "))
     for fault in layout_faults(every, [], [], said.event_time):
         yield Finding(("event_time",), fault.removeprefix("event_time: "))
+
+
+def rule_findings(said: Declaration) -> Iterator[Finding]:
+    """Columns of quality rules that are not among the declared ones."""
+    known = known_columns(said.value)
+    if known is None:
+        return
+    every = Struct((*known.fields, KAFKA_COLUMN))
+    for place, rule in enumerate(said.quality):
+        at: KeyPath = ("quality", place)
+        for part, path in enumerate(rule.paths):
+            if resolve(every, path) is None:
+                key: KeyPath = ("columns", part) if rule.columns else ("column",)
+                near = nearest(path, leaf_paths(every))
+                yield Finding((*at, *key), f"there is no column {path}", near)
 
 
 def known_columns(value: Value) -> Struct | None:

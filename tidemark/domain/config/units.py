@@ -24,6 +24,8 @@ _SPELLINGS = {
     **dict.fromkeys(["MS", "msec", "millis", "milliseconds"], "ms"),
 }
 MAX_DAYS = 36_500
+MAX_BYTES = 2**63 - 1
+_MAX_DIGITS = 20
 
 
 def counted(number: int, one: str) -> str:
@@ -65,12 +67,19 @@ def format_duration(duration: timedelta) -> str:
 def parse_size(value: Any) -> int:
     """`256MB` -> bytes (binary multiples)."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
+        return _size(value, value)
     found = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if not found:
         raise _invalid("size", "like 64kB, 256MB or 20GB", value, _meant_size(value))
     unit = found[2].replace("i", "").replace("K", "k")
-    return int(found[1]) * BYTES[unit]
+    digits = found[1].lstrip("0") or "0"
+    return _size(int(digits) * BYTES[unit] if len(digits) <= _MAX_DIGITS else MAX_BYTES + 1, value)
+
+
+def _size(size: int, value: Any) -> int:
+    if size > MAX_BYTES:
+        raise _invalid("size", f"of at most {MAX_BYTES} B", value, None)
+    return size
 
 
 def format_size(size: int) -> str:

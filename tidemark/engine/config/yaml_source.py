@@ -28,7 +28,15 @@ _LONGEST_NUMBER = 400
 """Characters of a number; Python reads none of more than 4,300 digits."""
 _NO_NUMBER = object()
 MOST_VALUES = 100_000
-"""Values that a file may have; only aliases of aliases come to so many."""
+"""Values that a file may have; aliases of aliases come to more from a few lines."""
+DEEPEST = 1_000
+"""Collections within each other that are looked at: libyaml ends the process on some 20,000."""
+SHORT = 5_000
+"""Characters of a file that cannot be nested so deep that it matters."""
+
+
+class _TooMuch(Exception):
+    """(line, what is said of the file)."""
 
 
 @dataclass(slots=True)
@@ -45,9 +53,7 @@ class _Reader:
     def value(self, node: yaml.Node, path: KeyPath) -> Any:
         self.values += 1
         if self.values > MOST_VALUES:
-            if self.values == MOST_VALUES + 1:
-                self.refuse(node, path, f"its aliases make more than {MOST_VALUES:,} values of it")
-            return None
+            raise _TooMuch(_line(node), f"has more than {MOST_VALUES:,} values, those of its aliases counted")
         self.lines.setdefault(path, _line(node))
         if node.tag not in _PLAIN_TAGS:
             self.refuse(node, path, f"the tag {HIDDEN if under_secret(path) else node.tag} is not understood")
@@ -108,14 +114,34 @@ def read_document(path: Path) -> tuple[Document | None, list[Problem]]:
 
 
 def _read(file: str, text: str) -> tuple[Document | None, list[Problem]]:
+    if len(text) > SHORT:
+        _require_shallow(text)
     node = yaml.CSafeLoader(text).get_single_node()
     if node is None:
         return Document(file, {}, {(): 1}), []
     reader = _Reader(file)
     if not isinstance(node, yaml.MappingNode):
         return None, [Problem(file, _line(node), "", "must be a mapping of keys to values")]
-    tree = reader.value(node, ())
+    try:
+        tree = reader.value(node, ())
+    except _TooMuch as much:
+        line, message = much.args
+        return None, [*reader.problems, Problem(file, line, "", message)]
     return Document(file, tree or {}, reader.lines), reader.problems
+
+
+def _require_shallow(text: str) -> None:
+    """Raises RecursionError, as Python's own part does of what is less deep."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.DocumentEndEvent):
+            return
+        if depth > DEEPEST:
+            raise RecursionError
 
 
 def _scalar(node: yaml.ScalarNode) -> Any:
