@@ -39,6 +39,7 @@ AFTER = Struct(
         Field("note", STRING),
     )
 )
+NOTED = Struct((*BEFORE.fields, Field("note", STRING)))
 GROWTH = (
     "ALTER COLUMN v TYPE bigint",
     "ALTER COLUMN n.p TYPE bigint",
@@ -102,7 +103,7 @@ def test_a_merge_that_published_while_another_let_the_table_grow_is_not_merged_a
     log.commit([(1, 1, None, None, kafka(0))], {0: 1})
     assert catch_up_merges(log.lake, log.current, "test").error is None
     log.lake.spark().sql(f"ALTER TABLE {log.lake.identifier(log.contract.table)} ADD COLUMN note string")
-    log.columns = Struct((*BEFORE.fields, Field("note", STRING)))
+    log.columns = NOTED
     log.commit([(2, 2, None, None, kafka(1), "a"), (1, 3, None, None, kafka(2), "b")], {0: 3})
     real, others = merge_table.apply_changes, []
 
@@ -156,6 +157,54 @@ def test_values_of_a_column_that_was_renamed_by_hand_stay_where_they_are(lakehou
     [row] = lakehouse.catalog.load_table(name).scan().to_arrow().to_pylist()
     assert (row["v"], row["w"], row["_is_deleted"]) == (None, 7, True)
     assert (row["n"], row["l"]) == ({"q": 8, "p": None}, [{"q": 9, "p": None}])
+
+
+def test_columns_taken_away_from_an_append_table_by_hand_are_not_merged_as_null(lakehouse):
+    """Given rows that are not merged and columns that somebody renamed in the append table, when others rewrite it, then the merge waits, and renamed back it merges the values; given one dropped there, then it waits until it is dropped here too."""
+    log = AppendLog(lakehouse, BEFORE, value={"format": "json"}, upsert=["id"])
+    append, name = log.lake.identifier(log.contract.table), log.current.contract.table
+
+    def changed(table, *changes):
+        for change in changes:
+            log.lake.spark().sql(f"ALTER TABLE {table} {change}")
+
+    def rewritten():
+        options = "options => map('rewrite-all', 'true')"
+        log.lake.spark().sql(log.lake.call("rewrite_data_files", log.contract.table, options)).collect()
+
+    def waits(what):
+        stopped = catch_up_merges(log.lake, log.current, "test")
+        assert (stopped.state, stopped.commits) == ("schema_review", 0)
+        assert what in stopped.error["message"]
+        [*_, told] = foresee_upsert(log.lake, log.current).changes
+        assert (told["verdict"], what in told["reason"]) == ("impossible", True)
+
+    def merged():
+        outcome = catch_up_merges(log.lake, log.current, "test")
+        assert outcome.error is None, outcome.error["message"]
+        found = lakehouse.catalog.load_table(name).scan().to_arrow().sort_by("id").to_pylist()
+        return [(row["id"], row.get("v"), row["n"]["p"], row["l"][0]["p"]) for row in found]
+
+    log.commit([(1, 7, (8,), [(9,)], kafka(0)), (2, 7, (8,), [(9,)], kafka(1))], {0: 2})
+    assert merged() == [(1, 7, 8, 9), (2, 7, 8, 9)]
+    log.commit([(1, 4, (5,), [(6,)], kafka(2))], {0: 3})
+    pairs = (("v", "w"), ("n.p", "q"), ("l.element.p", "q"))
+    changed(append, *(f"RENAME COLUMN {old} TO {new}" for old, new in pairs))
+    rewritten()
+    waits("v, renamed to w; n.p, renamed to n.q; l.element.p, renamed to l.element.q")
+    changed(append, *(f"RENAME COLUMN {old[:-1]}{new} TO {old[-1]}" for old, new in pairs))
+    assert merged() == [(1, 4, 5, 6), (2, 7, 8, 9)]
+
+    changed(append, "ADD COLUMN note string")
+    log.columns = NOTED
+    log.commit([(2, 1, (2,), [(3,)], kafka(3), "x")], {0: 4})
+    changed(append, "DROP COLUMN note")
+    log.columns = BEFORE
+    assert merged() == [(1, 4, 5, 6), (2, 1, 2, 3)], "read as it was then"
+    log.commit([(1, 1, (2,), [(3,)], kafka(4))], {0: 5})
+    waits("note, dropped")
+    changed(log.lake.identifier(name), "DROP COLUMN note")
+    assert merged() == [(1, 1, 2, 3), (2, 1, 2, 3)]
 
 
 @pytest.mark.parametrize("name", ["_is_deleted", pytest.param("_IS_deleted", marks=pytest.mark.long)])

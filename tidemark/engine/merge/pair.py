@@ -1,12 +1,14 @@
 """What append table and upsert table say of each other, read from the catalog alone."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
+from tidemark.domain.columns.names import Path
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import UpsertTable, upsert_table_of
@@ -31,8 +33,9 @@ from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors, is_undone, newest_receipt, require_whole
 from tidemark.engine.access.snapshots import follows_another, is_receipt, ledger_of, made_at, summary_of
-from tidemark.engine.access.table_shape import head_readable, schema_at
+from tidemark.engine.access.table_shape import head_readable, schema_at, schema_fields
 from tidemark.engine.access.table_state import TableState, ledger_missing, load, read_state
+from tidemark.engine.schema.by_hand import taken_away
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,10 @@ class Pair:
     accepted."""
 
     readable: bool = True
-    """Spark can be pinned to the append table's head, as `TableState.head_readable`."""
+    """Spark can be pinned to the append table's head, as `TableState.head_readable`, and finds the columns there that
+    were renamed back since."""
+    lost: Mapping[Path, Path | None] = field(default_factory=dict)
+    """Columns of the upsert table that the append table had, with what somebody has renamed them to; None: dropped."""
 
     @property
     def trimmed(self) -> bool:
@@ -97,6 +103,8 @@ def read_pair(lake: Lake, current: UpsertTable, *, ledger: bool = True) -> Pair:
     history = read_history(append.metadata, current.append.table, named, lake.catalog.name)
     head = schema_at(append.metadata, append.metadata.current_snapshot())
     cut, gone = expired_before(append.metadata.properties), taken(append.metadata.properties)
+    own = schema_fields(state.schemas[-1]) if state.schemas else ()
+    lost = taken_away(append.metadata, [path for path, _ in own])
     accepted = state.merged is not None and state.merged.own_topic_only
     elsewhere = not accepted and _holds_others(append, named)
     return Pair(
@@ -107,7 +115,8 @@ def read_pair(lake: Lake, current: UpsertTable, *, ledger: bool = True) -> Pair:
         cut,
         None if gone is None or is_undone(append.metadata, gone.snapshot) else gone,
         elsewhere,
-        head_readable(append.metadata),
+        head_readable(append.metadata) and all(path != now for path, now in lost.items()),
+        {path: now for path, now in lost.items() if path != now},
     )
 
 

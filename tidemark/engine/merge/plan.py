@@ -1,7 +1,7 @@
 """The plan of one merge, made from both tables alone."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import uuid4
 
@@ -17,7 +17,7 @@ from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.readable_head import with_readable_head
 from tidemark.engine.merge.missing_rows import lacking, still_accepted
 from tidemark.engine.merge.pair import Pair, next_step, read_pair
-from tidemark.engine.merge.table import prepare
+from tidemark.engine.merge.table import lacking_columns, prepare
 from tidemark.engine.merge.upsert_columns import UpsertColumns
 from tidemark.engine.table.branch import Attempt
 
@@ -134,10 +134,11 @@ def make_merge_plan(
             f"{step.why}, and it cannot be made anew as it was: retention has deleted rows of "
             f"{current.append.table}. Once accepted it is made of those that are left.",
         )
-    if (missing := lacking(pair)) is not None:
+    if (missing := lacking(pair) or lacking_columns(pair)) is not None:
         raise missing
     if not pair.readable:
-        with_readable_head(lake, current.append, lake.state(current.append.table), run_id)
+        append = replace(lake.state(current.append.table), head_readable=False)
+        with_readable_head(lake, current.append, append, run_id)
         return make_merge_plan(lake, current, run_id, known=known, goal=goal)
     state = pair.state
     if not isinstance(step, GoBack):

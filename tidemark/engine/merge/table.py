@@ -21,6 +21,7 @@ from tidemark.domain.plan.table_properties import BASE, asked_for
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState
 from tidemark.engine.ingest.readable_head import with_readable_head
+from tidemark.engine.merge.pair import Pair
 from tidemark.engine.schema.by_hand import reviewed
 from tidemark.engine.schema.evolve import apply_changes, held_by
 from tidemark.engine.table.create import create
@@ -70,6 +71,24 @@ def prepare(lake: Lake, current: UpsertTable, state: TableState, append: Struct,
     if apply_changes(lake, contract, state, plan, run_id=run_id):
         state = lake.state(contract.table)
     return with_readable_head(lake, contract, state, run_id)
+
+
+def lacking_columns(pair: Pair) -> Stopped | None:
+    """The stop state where somebody has taken columns away from the append table by hand: they would become NULL."""
+    if not pair.lost:
+        return None
+    table, append = pair.current.contract.table, pair.current.append.table
+    listed = "; ".join(
+        f"{'.'.join(path)}, renamed to {'.'.join(now)}" if now else f"{'.'.join(path)}, dropped"
+        for path, now in pair.lost.items()
+    )
+    return Stopped(
+        "schema_review",
+        table,
+        f"{append} no longer has columns of this table, by somebody's hand: {listed}. Merged as it is they would "
+        "become NULL in the rows that are there.",
+        next_step=f"rename them back in {append}, or rename or drop them in {table} too",
+    )
 
 
 def columns_for(current: UpsertTable, state: TableState, append: Struct) -> Struct:

@@ -12,7 +12,7 @@ from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.merge.missing_rows import lacking
 from tidemark.engine.merge.pair import read_pair
-from tidemark.engine.merge.table import columns_for, made_otherwise, plan_follow
+from tidemark.engine.merge.table import columns_for, lacking_columns, made_otherwise, plan_follow
 from tidemark.engine.preview.foresee import Foresight, asset, created, of_plan, prevented
 from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
@@ -53,6 +53,8 @@ def foresee_upsert(lake: Lake, current: UpsertTable) -> Foresight:
             found = created(contract, columns, _faults(current, append, columns))
         if pair.state.exists and (why := made_otherwise(current, pair.state)):
             found = prevented(found, "incompatible", why)
+        if (lack := lacking_columns(pair)) is not None:
+            found = prevented(found, "incompatible", lack.fields["detail"])
         if (lack := lacking(pair)) is not None:
             found = prevented(found, "history", lack.fields["detail"])
         return replace(found, affects=(asset(contract.table),), findings=notes)

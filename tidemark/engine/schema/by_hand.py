@@ -1,12 +1,17 @@
 """Columns that a table has had and that somebody has renamed or dropped by hand.
 
-Added again without a word they would be NULL in all rows that are there, under the name that readers know.
+Added again without a word they would be NULL in all rows that are there, under the name that readers know; merged
+without a word they would be in the upsert table.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+from pyiceberg.table.metadata import TableMetadata
+
+from tidemark.domain.columns.names import Path
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan
-from tidemark.engine.access.table_shape import schema_fields
+from tidemark.engine.access.table_shape import fields, schema_at, schema_fields
 from tidemark.engine.access.table_state import TableState
 
 
@@ -24,6 +29,27 @@ def reviewed(plan: SchemaPlan, state: TableState) -> SchemaPlan:
         else:
             changes.append(change)
     return replace(plan, changes=tuple(changes))
+
+
+def taken_away(metadata: TableMetadata, wanted: Iterable[Path]) -> dict[Path, Path | None]:
+    """Those of `wanted` that main's head lacks and an earlier schema had, with their names in the present one.
+
+    A head that was rolled back lacks what came later too, which the present schema has.
+    """
+    head = schema_at(metadata, metadata.current_snapshot())
+    there = {(), *(path for path, _ in schema_fields(head))}
+    lacking = [path for path in wanted if path not in there and path[:-1] in there]
+    if not lacking:
+        return {}
+    now = {field.field_id: path for path, field in fields(metadata)}
+    present = frozenset(now.values())
+    had = {
+        path: field.field_id
+        for schema in metadata.schemas
+        for path, field in schema_fields(schema)
+        if schema.schema_id < head.schema_id or path not in present
+    }
+    return {path: path if path in present else now.get(had[path]) for path in lacking if path in had}
 
 
 def _is_added(change: Change) -> bool:
