@@ -8,13 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.columns.spark_types import property_list, quoted_name
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Stopped
+from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.backfill import BACKFILL
 from tidemark.domain.ledger.offsets import Ranges
 from tidemark.domain.ledger.settlement import ABANDONED
@@ -24,8 +25,9 @@ from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.spark import temp_view
 from tidemark.engine.access.table_state import OWNED, load, load_written
 from tidemark.engine.faults import pause_point
-from tidemark.engine.table.branch import main_at, main_to
+from tidemark.engine.table.branch import Attempt, main_at, main_to
 from tidemark.engine.table.properties import set_properties
+from tidemark.engine.table.publish import can_compare_and_set, set_back
 from tidemark.engine.table.races import or_overtaken
 from tidemark.engine.table.settle import SETTLED
 from tidemark.engine.table.takeover import half_renamed
@@ -149,12 +151,13 @@ def undo(lake: Lake, change: QuarantineCommit) -> None:
     table = load(lake.catalog, change.quarantine)
     if table is None or table.metadata.snapshot_by_id(change.before) is None:  # expired meanwhile
         return
-    with suppress(CommitFailedException):
-        commit(
-            table,
-            requirements=main_at(table, change.after),
-            updates=(main_to(table, change.before),),
-        )
+    with suppress(CommitFailedException, Overtaken):
+        if can_compare_and_set(lake, table.metadata):
+            moved = main_to(table, change.before)
+            commit(table, requirements=main_at(table, change.after), updates=(moved,))
+        else:
+            attempt = Attempt(change.quarantine, MAIN_BRANCH, change.after, change.before)
+            set_back(lake, attempt, change.before)
 
 
 def _head(lake: Lake, quarantine: str) -> Snapshot | None:

@@ -271,7 +271,7 @@ def _fast_forward(lake: Lake, receipt: _Receipt, target: int) -> None:
     if attempt.target is None:
         lake.spark().sql(_forward(lake, attempt)).collect()
     else:
-        _set_back(lake, attempt, target)
+        set_back(lake, attempt, target)
     pause_point("forwarded")
     tag_receipt(lake, attempt.table, target)
     pause_point("tagged")
@@ -279,7 +279,7 @@ def _fast_forward(lake: Lake, receipt: _Receipt, target: int) -> None:
     drop_branch(lake, attempt)
 
 
-def _set_back(lake: Lake, attempt: Attempt, target: int) -> None:
+def set_back(lake: Lake, attempt: Attempt, target: int) -> None:
     """Main to a snapshot that is no child of it, which Spark does whatever main is by then.
 
     A commit that came in between would be undone without what it asks of other tables: it is put back.

@@ -1,8 +1,9 @@
 """Carrying out in the quarantine table what a published receipt asks of it: exactly once, whoever comes first.
 
-The change is made on a branch and becomes visible in one catalog commit that also names it as settled. It is only made
-while main's newest receipt still asks for it, looked at after the quarantine's head was read: who settles late changes
-nothing (docs/adr/0007).
+The change is made on a branch and becomes visible in one catalog commit that also names it as settled; in two where
+PyIceberg cannot write the table, for carried out twice it changes nothing more. It is only made while main's newest
+receipt still asks for it, looked at after the quarantine's head was read: who settles late changes nothing
+(docs/adr/0007).
 """
 
 import random
@@ -11,15 +12,13 @@ from contextlib import suppress
 from uuid import uuid4
 
 from pyiceberg.table import Table
-from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetPropertiesUpdate
 
 from tidemark.domain.columns.spark_types import quoted_text
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Outage, Overtaken
+from tidemark.domain.errors import Outage, Overtaken, Stopped
 from tidemark.domain.ledger.ledger import BRANCH_PREFIX, Ledger
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.outages import translated
 from tidemark.engine.access.spark import temp_view
 from tidemark.engine.access.table_state import load
@@ -28,10 +27,11 @@ from tidemark.engine.table.branch import (
     Attempt,
     branch_identifier,
     dropped_on_failure,
-    main_at,
-    main_to,
+    loaded,
     open_branch,
 )
+from tidemark.engine.table.properties import set_properties
+from tidemark.engine.table.publish import can_compare_and_set, move_to
 from tidemark.engine.table.races import was_overtaken
 
 SETTLED = "tidemark.settled"
@@ -78,10 +78,10 @@ def settle(lake: Lake, contract: Contract, ledger: Ledger | None) -> None:
 def settle_published(lake: Lake, contract: Contract, ledger: Ledger) -> None:
     """`settle` right after the receipt was published.
 
-    When others change the quarantine again and again, or a service is lost, it waits for whoever comes next: the act
-    has taken place, and is not told as one that has not.
+    When others change the quarantine again and again, a service is lost, or somebody has altered the table, it
+    waits for whoever comes next: the act has taken place, and is not told as one that has not.
     """
-    with suppress(Overtaken, Outage):
+    with suppress(Overtaken, Outage, Stopped):
         settle(lake, contract, ledger)
 
 
@@ -103,18 +103,11 @@ def _carried_out(lake: Lake, table: Table, quarantine: str, asked: Settlement) -
 
 
 def _publish(lake: Lake, attempt: Attempt, asked: Settlement) -> None:
-    table = load(lake.catalog, attempt.table)
-    if table is None or attempt.branch not in table.metadata.refs:
-        raise Overtaken(attempt.table)
-    commit(
-        table,
-        requirements=main_at(table, attempt.head),
-        updates=(
-            main_to(table, table.metadata.refs[attempt.branch].snapshot_id),
-            RemoveSnapshotRefUpdate(ref_name=attempt.branch),
-            SetPropertiesUpdate(updates={SETTLED: asked.id}),
-        ),
-    )
+    settled = {SETTLED: asked.id}
+    if can_compare_and_set(lake, loaded(lake, attempt).metadata):
+        return move_to(lake, attempt, settled)
+    move_to(lake, attempt, {})
+    return set_properties(lake, attempt.table, settled)
 
 
 def _change(lake: Lake, attempt: Attempt, asked: Settlement) -> None:

@@ -1,0 +1,58 @@
+"""Rule: what somebody alters by hand beside the verbs stops no table for good, and is never told in Spark's words alone."""
+
+from replayable import sound, with_replayable
+
+import tidemark.engine.table.settle as settling
+from tidemark.engine.ingest.quarantine import QuarantineCommit, undo
+from tidemark.engine.operate.pause import resume
+from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
+from tidemark.engine.operate.rollback import Target, rollback
+from tidemark.engine.table.operations import Signature
+
+ADA = Signature("ada", "a test", run_id="by-hand")
+FORMAT_3 = "SET TBLPROPERTIES ('format-version' = '3')"
+
+
+def alter(lakehouse, table, change):
+    lakehouse.spark().sql(f"ALTER TABLE lake.{table} {change}")
+
+
+def test_a_quarantine_whose_format_was_raised_follows_replays_and_rollbacks(lakehouse):
+    """Given a quarantine table of format 3, when its records are replayed and that is rolled back, then each is done there, and what an overtaken attempt has put there can be taken back."""
+    table = with_replayable(lakehouse)
+    target, name = table.head, table.contract.quarantine_table
+    alter(lakehouse, name, FORMAT_3)
+    assert replay_quarantine(lakehouse.lake, table.contract, Selection(), ADA).arguments["moved"] == 6
+    sound(table, rows=46, waiting=1)
+    assert not [ref for ref in lakehouse.catalog.load_table(name).metadata.refs if ref != "main"]
+    rollback(lakehouse.lake, table.contract, Target(target), ADA)
+    resume(lakehouse.lake, table.contract, ADA)
+    assert table.run().state == "fresh"
+    sound(table, rows=40, waiting=7)
+
+    def head():
+        return lakehouse.catalog.load_table(name).metadata.current_snapshot_id
+
+    before = head()
+    lakehouse.spark().sql(f"INSERT INTO lake.{name} SELECT * FROM lake.{name} LIMIT 1")
+    change = QuarantineCommit(name, before, head())
+    undo(lakehouse.lake, change)
+    assert head() == before
+    lakehouse.spark().sql(f"INSERT INTO lake.{name} SELECT * FROM lake.{name} LIMIT 1")
+    others = head()
+    undo(lakehouse.lake, change)
+    assert head() == others
+
+
+def test_an_act_that_took_place_is_not_told_as_failed_for_what_somebody_did_to_the_quarantine(
+    lakehouse, meanwhile
+):
+    """Given a column of the quarantine that is renamed right behind the receipt of a replay, then the replay is told as done, and the next run that needs the column stops until it has its name."""
+    table = with_replayable(lakehouse)
+    renamed = f"ALTER TABLE lake.{table.contract.quarantine_table} RENAME COLUMN"
+    meanwhile(settling, "load", lambda: lakehouse.spark().sql(f"{renamed} resolved_by TO who"))
+    assert replay_quarantine(lakehouse.lake, table.contract, Selection(), ADA).arguments["moved"] == 6
+    assert table.run().error is not None
+    lakehouse.spark().sql(f"{renamed} who TO resolved_by")
+    assert table.run().state == "fresh"
+    sound(table, rows=46, waiting=1)
