@@ -1,10 +1,13 @@
 """Rule: what somebody alters by hand beside the verbs stops no table for good, and is never told in Spark's words alone."""
 
+import json
+from uuid import uuid4
+
 from replayable import sound, with_replayable
 
 import tidemark.engine.table.settle as settling
 from tidemark.engine.ingest.quarantine import QuarantineCommit, undo
-from tidemark.engine.operate.pause import resume
+from tidemark.engine.operate.pause import pause, resume
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.table.operations import Signature
@@ -56,3 +59,28 @@ def test_an_act_that_took_place_is_not_told_as_failed_for_what_somebody_did_to_t
     lakehouse.spark().sql(f"{renamed} who TO resolved_by")
     assert table.run().state == "fresh"
     sound(table, rows=46, waiting=1)
+
+
+def test_an_operations_log_whose_format_was_raised_is_written_on(lakehouse):
+    """Given the log of an earlier Tidemark that somebody has raised to format 3, when tables are paused and resumed, then it has a row of each, with all that a row tells."""
+    topic = lakehouse.cluster.topic("logged")
+    topic.send(range(3))
+    table = lakehouse.table(topic)
+    table.run()
+    lake, namespace = lakehouse.lake, f"ops_{uuid4().hex[:6]}"
+    lake.platform = lake.platform.model_copy(update={"default_namespace": namespace})
+    pause(lake, table.contract, ADA)
+    log = f"{namespace}.tidemark_operations"
+    alter(lakehouse, log, FORMAT_3)
+    alter(lakehouse, log, "DROP COLUMN authenticated")
+    alter(lakehouse, log, "ADD COLUMN ticket STRING")
+    resume(lake, table.contract, Signature("bob", "over", run_id="r2", authenticated="bob@host"))
+    pause(lake, table.contract, Signature("eve", "again", run_id="r3"))
+    found = lakehouse.catalog.load_table(log).scan().to_arrow().sort_by("at").to_pylist()
+    assert [(row["verb"], row["by"], row["authenticated"]) for row in found] == [
+        ("pause", "ada", None),
+        ("resume", "bob", "bob@host"),
+        ("pause", "eve", None),
+    ]
+    assert (json.loads(found[1]["arguments"]), found[1]["after_snapshot"]) == ({"dry_run": False}, table.head)
+    assert found[0]["at"] < found[1]["at"] < found[2]["at"]

@@ -13,11 +13,16 @@ from pyiceberg.table import Table
 from pyiceberg.types import IcebergType, LongType, NestedField, StringType, TimestamptzType
 
 from tidemark import __version__
+from tidemark.domain.columns.spark_types import columns_ddl, quoted_name
+from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.naming import OPERATIONS_LOG
+from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.namespace import make_namespace
+from tidemark.engine.access.spark import temp_view
 from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
+from tidemark.engine.table.branch import is_writable
 from tidemark.engine.table.races import repeated
 
 _COLUMNS: Mapping[str, IcebergType] = {
@@ -131,9 +136,9 @@ def _append(lake: Lake, operation: Operation) -> None:
     log = load(lake.catalog, log_table(lake))
     if log is None:
         log = lake.catalog.create_table_if_not_exists(log_table(lake), _SCHEMA, properties=_PROPERTIES)
+    by_spark = not is_writable(log.metadata)  # somebody has raised its format
     if not {*_SCHEMA.column_names} <= {*log.schema().column_names}:  # of an earlier Tidemark
-        with log.update_schema() as change:
-            change.union_by_name(_SCHEMA)
+        log = _grown_by_spark(lake, log) if by_spark else _grown(log)
     if operation.run_id and _rows(log, [operation.run_id], verb=operation.verb, table=operation.table):
         return
     row = {
@@ -149,7 +154,30 @@ def _append(lake: Lake, operation: Operation) -> None:
         "tidemark": __version__,
         "authenticated": operation.authenticated,
     }
-    log.append(pa.Table.from_pylist([row], schema=_SCHEMA.as_arrow()))
+    if by_spark:
+        _append_by_spark(lake, row)
+    else:
+        log.append(pa.Table.from_pylist([row], schema=_SCHEMA.as_arrow()))
+
+
+def _grown(log: Table) -> Table:
+    with log.update_schema() as change:
+        change.union_by_name(_SCHEMA)
+    return log
+
+
+def _grown_by_spark(lake: Lake, log: Table) -> Table:
+    there = log.schema().column_names
+    lacking = Struct(tuple(each for each in columns_of(_SCHEMA).fields if each.name not in there))
+    lake.spark().sql(f"ALTER TABLE {lake.identifier(log_table(lake))} ADD COLUMNS ({columns_ddl(lacking)})")
+    return log.refresh()
+
+
+def _append_by_spark(lake: Lake, row: Mapping[str, Any]) -> None:
+    spark, names = lake.spark(), ", ".join(map(quoted_name, _COLUMNS))
+    rows = spark.createDataFrame([tuple(row[name] for name in _COLUMNS)], columns_ddl(columns_of(_SCHEMA)))
+    with temp_view(rows, "operation") as view:
+        spark.sql(f"INSERT INTO {lake.identifier(log_table(lake))} ({names}) SELECT {names} FROM {view}")
 
 
 def log_unfinished_act(
