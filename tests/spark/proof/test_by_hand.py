@@ -3,14 +3,18 @@
 import json
 from uuid import uuid4
 
-from replayable import sound, with_replayable
+import pytest
+from replayable import NEWER, sound, with_replayable
 
 import tidemark.engine.table.settle as settling
+from tidemark.domain.errors import Stopped
 from tidemark.engine.ingest.quarantine import QuarantineCommit, undo
 from tidemark.engine.operate.pause import pause, resume
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
+from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.table.operations import Signature
+from tidemark.engine.verify.reconcile import reconcile
 
 ADA = Signature("ada", "a test", run_id="by-hand")
 FORMAT_3 = "SET TBLPROPERTIES ('format-version' = '3')"
@@ -84,3 +88,29 @@ def test_an_operations_log_whose_format_was_raised_is_written_on(lakehouse):
     ]
     assert (json.loads(found[1]["arguments"]), found[1]["after_snapshot"]) == ({"dry_run": False}, table.head)
     assert found[0]["at"] < found[1]["at"] < found[2]["at"]
+
+
+def test_rows_that_somebody_inserted_twice_are_made_one_each_before_the_quarantine_is_replayed(lakehouse):
+    """Given offsets that stand in the table twice, when the quarantine around them is replayed, then what it says is a way out."""
+    topic = lakehouse.cluster.topic("twice", 1)
+    known, unknown = topic.schema_id, lakehouse.cluster.topic("elsewhere", schema=NEWER).schema_id
+    for first in (0, 10):
+        topic.send(range(first, first + 8))
+        topic.schema_id = unknown
+        topic.send(range(first + 8, first + 10))
+        topic.schema_id = known
+    table = lakehouse.table(topic, quarantine={"fail": 1.0})
+    assert table.run().rows.quarantined == 4
+    topic.use(NEWER)
+    alike = f"SELECT * FROM lake.{table.name} WHERE id BETWEEN 12 AND 14"
+    lakehouse.spark().sql(f"INSERT INTO lake.{table.name} {alike}")
+    with pytest.raises(Stopped, match="nothing was published") as stopped:
+        replay_quarantine(lakehouse.lake, table.contract, Selection(), ADA)
+    assert f"tidemark reconcile {table.name} names" in stopped.value.next_step
+    assert f"tidemark replay {table.name} --partition" in stopped.value.next_step
+    [count] = reconcile(lakehouse.lake, table.contract).counts
+    assert count.duplicates == [(12, 15)]
+    replay_range(lakehouse.lake, table.contract, 0, 12, 15, ADA)
+    again = Signature("ada", "again", run_id="by-hand-2")
+    assert replay_quarantine(lakehouse.lake, table.contract, Selection(), again).arguments["moved"] == 4
+    sound(table, rows=20, waiting=0)

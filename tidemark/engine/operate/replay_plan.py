@@ -189,7 +189,15 @@ def check_each_once(lake: Lake, plan: Plan, *, only: int | None = None) -> None:
             f"The stage holds {found['n']} rows at {found['places']} offsets of the replay"
             + ("" if only is None else f", {only} were read")
             + "; nothing was published.",
+            next_step="" if only is not None else _one_row_each(plan.contract.table),
         )
+
+
+def _one_row_each(table: str) -> str:
+    return (
+        f"tidemark reconcile {table} names the offsets that are there twice; tidemark replay {table} --partition … "
+        "--from … --to … --reason … makes each of them one row; then repeat this"
+    )
 
 
 def publish_and_settle(
