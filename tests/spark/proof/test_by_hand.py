@@ -114,3 +114,36 @@ def test_rows_that_somebody_inserted_twice_are_made_one_each_before_the_quaranti
     again = Signature("ada", "again", run_id="by-hand-2")
     assert replay_quarantine(lakehouse.lake, table.contract, Selection(), again).arguments["moved"] == 4
     sound(table, rows=20, waiting=0)
+
+
+@pytest.mark.parametrize(("path", "new"), [("_kafka", "origin"), ("_kafka.partition", "_kafka.part")])
+def test_a_table_without_what_tells_where_its_rows_come_from_waits_for_it(lakehouse, path, new):
+    """Given `_kafka` or a field of it that somebody renamed, when records come, then they wait and the stop says for what; renamed back the run goes on."""
+    topic = lakehouse.cluster.topic("origin")
+    topic.send([0])
+    table = lakehouse.table(topic)
+    table.run()
+    alter(lakehouse, table.name, f"RENAME COLUMN {path} TO {new.split('.')[-1]}")
+    topic.send([1])
+    stopped = table.run()
+    assert stopped.state == "schema_review"
+    assert f"{path} (gone, wanted" in stopped.error["message"]
+    assert f"TO {path.split('.')[-1]} brings back" in stopped.error["next_step"]
+    alter(lakehouse, table.name, f"RENAME COLUMN {new} TO {path.split('.')[-1]}")
+    assert table.run().state == "fresh"
+    assert table.ids() == [0, 1]
+    table.holds_everything()
+
+
+def test_a_field_of_kafka_that_was_dropped_is_made_anew_by_hand(lakehouse):
+    topic = lakehouse.cluster.topic("dropped")
+    topic.send([0])
+    table = lakehouse.table(topic)
+    table.run()
+    alter(lakehouse, table.name, "DROP COLUMN _kafka.schema_id")
+    topic.send([1])
+    assert table.run().state == "schema_review"
+    alter(lakehouse, table.name, "ADD COLUMN _kafka.schema_id INT")
+    assert table.run().state == "fresh"
+    rows = table.iceberg().scan().to_arrow().sort_by("id").to_pylist()
+    assert [row["_kafka"]["schema_id"] for row in rows] == [None, topic.schema_id]

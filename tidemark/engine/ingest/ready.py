@@ -32,7 +32,7 @@ from tidemark.engine.schema.history import unfinished
 from tidemark.engine.schema.keys import key_decoding
 from tidemark.engine.schema.subjects import subject_of
 from tidemark.engine.schema.writers import TopicSchemas
-from tidemark.engine.table.first_load import prepare, require_read
+from tidemark.engine.table.first_load import prepare, require_kafka, require_read
 from tidemark.engine.table.publish import tag_receipt
 from tidemark.engine.table.settle import settle
 from tidemark.engine.table.takeover import half_renamed, why_not_anew
@@ -57,6 +57,7 @@ def ready(
     if _rename_begun(state) and (fault := half_renamed(lake, contract)):
         raise fault
     require_read(contract.table, value_columns(state))
+    require_kafka(contract.table, state.columns or Struct(()))
     ledger = state.ledger
     if ledger is None:
         raise Stopped("ledger_missing", contract.table, "Its first receipt vanished again.")

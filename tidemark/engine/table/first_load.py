@@ -13,9 +13,9 @@ from tidemark import __version__
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.layout import layout_faults
 from tidemark.domain.columns.spark_types import is_read, quoted_text
-from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY, Struct, table_columns
+from tidemark.domain.columns.types import KAFKA_COLUMN, TYPE_RULES, TYPE_RULES_PROPERTY, Struct, table_columns
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Stopped
+from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Kind, Ledger, batch_id
 from tidemark.domain.plan.contract_record import RECORD, record_text
@@ -76,6 +76,27 @@ def require_read(table: str, columns: Struct) -> None:
     if unread:
         why = f"Spark reads no table with a column of such a type: {', '.join(unread)}. Drop it."
         raise Stopped("table_incompatible", table, why)
+
+
+def require_kafka(table: str, columns: Struct) -> None:
+    """Raises Stopped(`schema_review`) where somebody has renamed or dropped `_kafka` or one of its fields by hand."""
+    name = KAFKA_COLUMN.name
+    there = Struct(tuple(field for field in columns.fields if field.name == name))
+    try:
+        lacking = covers(there, Struct((KAFKA_COLUMN,)))
+    except SchemaUnsupported as error:
+        raise Stopped("schema_review", table, str(error), next_step=f"rename it back in {table}") from error
+    if not lacking:
+        return
+    listed = "; ".join(f"{d.dotted} ({d.found or 'gone'}, wanted {d.wanted})" for d in lacking)
+    path = lacking[0].path
+    raise Stopped(
+        "schema_review",
+        table,
+        f"Somebody has renamed, dropped or altered what tells where its rows come from: {listed}.",
+        next_step=f"ALTER TABLE {table} RENAME COLUMN {'.'.join((*path[:-1], '…'))} TO {path[-1]} brings back one that "
+        "was renamed; one that was dropped is gone, and ADD COLUMN makes it anew, NULL in the rows that are there",
+    )
 
 
 def first_epoch(lake: Lake, contract: Contract, start: Mapping[int, int], least: int = 0) -> int:
