@@ -1,13 +1,13 @@
 """Rules: what stands in the way of reading a configuration is said; what it does not need is not looked at."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
+from resources.lake import configuration_of
 from tidemark.domain.errors import ConfigurationError
-from tidemark.engine.config.configuration import Places, load_from_environment, places
+from tidemark.engine.config.configuration import Places, load_from_environment
 from tidemark.engine.config.follow import Followed
 
 from .conftest import PLATFORM, Installation
@@ -44,16 +44,11 @@ def test_a_home_that_an_address_of_a_file_cannot_hold_is_a_problem_of_the_embedd
     assert load_from_environment().platform.embedded is False
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [("{", "tidemark services up writes it anew"), ("[]", "tidemark services up writes it anew")],
-)
-def test_a_damaged_stack_file_is_a_problem_of_those_who_use_it(
-    installation: Installation, text: str, says: str
-) -> None:
+@pytest.mark.parametrize("text", ["{", "[]"])
+def test_a_damaged_stack_file_is_a_problem_of_those_who_use_it(installation: Installation, text: str) -> None:
     """Given a stack.json that was cut off, then who uses the embedded stack is told how it is made anew, nobody else."""
     problem = installation.home("stack.json", text).problem()
-    assert (problem.file, says in problem.message) == ("home/stack.json", True)
+    assert (problem.file, "services up writes it anew" in problem.message) == ("home/stack.json", True)
     installation.platform("default_namespace: raw")
     assert "writes it anew" in installation.problem().message
     assert installation.platform(PLATFORM).load().contracts == ()
@@ -62,26 +57,28 @@ def test_a_damaged_stack_file_is_a_problem_of_those_who_use_it(
 def test_a_stack_file_that_this_user_cannot_read_is_no_damaged_one(
     open_to_all: Installation,  # noqa: F811
 ) -> None:
-    """Given a home of another user, then it is said that it cannot be read and how another is named."""
+    """Given a home of another user, then it is said that it cannot be read and how another is named; where other services are used, nothing is said."""
     open_to_all.home("stack.json", json.dumps({})).root.joinpath("home").chmod(0o000)
     with somebody():
         problem = open_to_all.problem()
-        open_to_all.platform_file = Path(open_to_all.root / "platform.yaml")
+    open_to_all.platform(PLATFORM)
+    where = Places(open_to_all.platform_file, open_to_all.root / "contracts", open_to_all.root / "home")
+    with somebody():
+        assert configuration_of(where).platform.embedded is False
     open_to_all.root.joinpath("home").chmod(0o755)
     assert problem.file == "home/stack.json"
     assert problem.message.startswith("cannot be read: Permission denied")
     assert "TIDEMARK_HOME" in problem.message
 
 
-def test_a_platform_file_of_another_ending_is_not_passed_over(here: Installation) -> None:
+def test_a_platform_file_of_another_ending_is_not_passed_over(
+    here: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Given a platform.yml alone, then check says under which name it is read, unless the environment names it."""
     (here.root / "platform.yml").write_text(PLATFORM)
     assert refused() == [("platform.yml", "is not read under this name", "platform.yaml")]
-    os.environ["TIDEMARK_CONFIG"] = "platform.yml"
-    try:
-        assert load_from_environment().platform.embedded is False
-    finally:
-        del os.environ["TIDEMARK_CONFIG"]
+    monkeypatch.setenv("TIDEMARK_CONFIG", "platform.yml")
+    assert load_from_environment().platform.embedded is False
 
 
 def test_a_platform_file_that_links_to_nothing_is_not_passed_over(here: Installation) -> None:
@@ -130,6 +127,7 @@ def test_a_folder_may_be_shared_by_two(installation: Installation) -> None:
     for name in ("eu", "main"):
         installation.contract(f"cluster: {name}\ntable: {name}.orders\n", f"{name}/_defaults.yaml")
         (folder / name / "shared").symlink_to(installation.root / "shared")
-    followed = Followed(places({"TIDEMARK_CONTRACTS": str(folder)}))
-    assert [each.table for each in installation.load().contracts] == ["eu.orders", "main.orders"]
-    assert followed.where.contracts_dir == folder
+    followed = Followed(Places(installation.platform_file, folder, installation.root / "home"))
+    assert [each.table for each in followed.now().contracts] == ["eu.orders", "main.orders"]
+    installation.contract("topic: clicks\nvalue: {format: json}\n", "../shared/orders.yaml")
+    assert {each.topic for each in followed.now().contracts} == {"clicks"}
