@@ -119,8 +119,8 @@ class Lake:
             Outage: `spark_down`.
         """
         with translated():
-            opened = next(iter(self._sessions.values()), None)
-            (opened or self.spark(rows=0)).conf.get("spark.sql.session.timeZone")
+            one, *_ = [*self._sessions.values()] or [self.spark(rows=0)]
+            one.conf.get("spark.sql.session.timeZone")
 
     def _opened(self, *, makes_code: bool) -> SparkSession:
         spark = self._session()
