@@ -135,9 +135,7 @@ def test_a_table_goes_on_however_many_other_types_its_topic_shows(lakehouse, top
     send(topic, *(framed(i, encoded(own, {"id": n})) for n, i in enumerate([*ids, first])))
     outcome = table.run()
     assert (outcome.error, outcome.rows) == (None, (48, 1, 0, 0, 47))
-    assert foreseen(lakehouse, table) == (95, 2, 1, 0, 92), (
-        "what the ledger knows is not looked up in turns"
-    )
+    assert foreseen(lakehouse, table) == (95, 2, 1, 0, 92), "what the ledger knows is not looked up in turns"
 
 
 def test_a_lost_row_is_a_gap_however_many_records_were_skipped_before(lakehouse, topic):
