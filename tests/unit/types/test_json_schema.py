@@ -169,6 +169,8 @@ REFUSED = [
     ({"$schema": "http://json-schema.org/draft-04/schema#"}, "$schema", "drafts 7 and 2020-12 are"),
     ({"properties": {"a": {"$ref": "other.json"}}}, "a", "does not point into the document"),
     ({"properties": {"a": {"$ref": "http://example.com/x"}}}, "a", "does not point into the document"),
+    ({"oneOf": [{"$ref": "a.json"}, {"$ref": "b.json"}]}, "oneOf.0", "does not point into the document"),
+    ({"properties": {"a": {"not": {"$ref": "b.json#/x"}}}}, "properties.a.not", "does not point into the"),
     ({"properties": {"a": {"$ref": "#/definitions/x"}}}, "a", "points at nothing"),
     (
         {

@@ -451,6 +451,7 @@ REFUSED = [
     (f"{HEAD} message M {{ int32 _kafka = 1; }}", "_kafka", "reserved"),
     (f"{HEAD} message M {{ int32 _pos = 1; }}", "_pos", "reserved"),
     (f'{HEAD} import "nowhere.proto"; message M {{ int32 a = 1; }}', "", "nowhere.proto: File not found"),
+    ('syntax = "proto2"; message M { optional int32 a_b = 1; optional int32 aB = 2; }', "", "duplicate json_name"),
     ("message {", "", "protoc: tidemark_value.proto:1:9: Expected message name"),
 ]  # fmt: skip
 

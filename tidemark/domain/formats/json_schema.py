@@ -47,6 +47,8 @@ _SHAPING = frozenset(
     | {"additionalProperties", "patternProperties", "format", "minimum", "maximum"}
 )
 """Keywords that may say what kind of value it is."""
+_VALUES = frozenset({"const", "default", "enum", "examples"})
+"""Keywords that hold no schema."""
 _JSON_TYPES: Mapping[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
@@ -67,6 +69,7 @@ def parse(text: str) -> JsonDocuments:
     reader = _Reader(SchemaReferences(schema))
     try:
         root = reader.node(schema, (), ())
+        reader.references.require_own()
     except (TypeError, AttributeError, RecursionError) as error:
         raise SchemaUnsupported("", f"no valid JSON Schema: {error}") from error
     title = schema.get("title") if isinstance(schema, dict) else None
@@ -110,6 +113,14 @@ class SchemaReferences:
             except (KeyError, IndexError, ValueError, TypeError):
                 raise SchemaUnsupported(".".join(path), f"$ref {ref} points at nothing") from None
         return found
+
+    def require_own(self) -> None:
+        """Raises SchemaUnsupported, with the path, of a reference that leads out of the document wherever it stands."""
+        ids = [str(each["$id"]).partition("#")[0] for each in _subschemas(self.document) if "$id" in each]
+        for path, ref in _references(self.document, ()):
+            base = ref.partition("#")[0]
+            if base and not any(each.endswith(base) for each in ids):
+                raise SchemaUnsupported(".".join(path), f"$ref {ref} does not point into the document")
 
     def anchored(self, ref: str, name: str, path: Path) -> Any:
         """The subschema that calls itself `name`: `$anchor`, in draft 7 an `$id` of a fragment alone."""
@@ -231,6 +242,19 @@ def _subschemas(schema: Any) -> Iterator[Mapping[str, Any]]:
         yield schema
     for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
         yield from _subschemas(part)
+
+
+def _references(schema: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Every reference in the document, with the way to it; what only looks like one is in a value."""
+    if isinstance(schema, dict):
+        if isinstance(schema.get("$ref"), str):
+            yield path, schema["$ref"]
+        for key, part in schema.items():
+            if key not in _VALUES:
+                yield from _references(part, (*path, str(key)))
+    elif isinstance(schema, list):
+        for place, part in enumerate(schema):
+            yield from _references(part, (*path, str(place)))
 
 
 def _is_null(schema: Any) -> bool:

@@ -75,8 +75,11 @@ def read(
     """
     files = FileDescriptorSet.FromString(descriptors).file
     pool = DescriptorPool()
-    for file in files:
-        pool.AddSerializedFile(file.SerializeToString())
+    try:
+        for file in files:
+            pool.AddSerializedFile(file.SerializeToString())
+    except TypeError as error:  # what protoc only warns of: two fields with one name in JSON
+        raise SchemaUnsupported("", str(error)) from error
     indexes = _indexes(files)
     if not indexes:
         raise SchemaUnsupported("", "the schema has no message")
