@@ -12,7 +12,7 @@ from assets.names import pool_of
 from assets.runs.run_length import patience_of
 from sensors.cursor import CATALOG, Cache, Entry
 from sensors.runs import Ended, ended, under_way
-from tidemark.domain.cadence.lag import Sighting, prune
+from tidemark.domain.cadence.lag import Sighting, of_this_topic, prune
 from tidemark.domain.cadence.reading import quiet_every
 from tidemark.domain.cadence.request import OUTAGE_BACKOFF, Ask, Seen, Trouble, ask, some
 from tidemark.domain.config.contract import Contract
@@ -137,7 +137,7 @@ class Tick(ABC):
         committed = entry.committed or {}
         if waiting(committed, topic.end):
             entry.active = self.now
-        known = [seen for seen in entry.sightings if not waiting(topic.end, seen.end)]  # else another topic's
+        known = of_this_topic(entry.sightings, topic.end)
         last = known[-1].end if known else None
         fresh = (
             []

@@ -203,6 +203,15 @@ def test_the_sensors_sightings_count() -> None:
     assert (found.lag_seconds, found.state) == (30, "fresh")
 
 
+def test_what_a_sensor_saw_of_the_topic_before_counts_for_nothing() -> None:
+    """Given a topic that was made anew and a sensor that is off since, then the age of what waits is not that of its last sighting, nor was anything watched by it."""
+    before = Sighting(NOW - timedelta(days=30), {0: 1_000_050})
+    now = Sighting(NOW - timedelta(seconds=2), {0: 150})
+    found = status(topic=topic(150), hint=Hint(sightings=(before, now)))
+    assert (found.lag_seconds, found.state) == (2, "fresh")
+    assert status(topic=topic(150), hint=Hint(sightings=(before,))).state == "lagging"
+
+
 def test_a_stop_state_that_only_a_run_can_see_comes_from_the_last_run() -> None:
     hint = Hint(stopped="schema_unsupported", at=NOW - timedelta(minutes=5))
     assert status(topic=topic(150), hint=hint).state == "schema_unsupported"

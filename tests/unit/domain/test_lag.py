@@ -38,6 +38,13 @@ def test_lag_is_the_age_of_the_first_sighting_beyond_the_ledger():
     assert measure({0: 8}, {0: 12}, sightings, NOON) == Lag(4, 30.0)
 
 
+def test_ends_of_the_topic_that_was_there_before_say_nothing_about_this_one():
+    """Given a topic that was made anew, when ends beyond its own are still known from before, then its lag is that of what it holds itself."""
+    before = seen(30 * 86400, p0=1_000_050)
+    assert measure({0: 500}, {0: 510}, [before, seen(2, p0=510)], NOON) == Lag(10, 2.0)
+    assert measure({0: 500}, {0: 510}, [before], NOON) == Lag(10, 0.0)
+
+
 def test_records_that_were_never_seen_before_are_of_age_zero():
     assert measure({0: 5}, {0: 6}, [], NOON) == Lag(1, 0.0)
 

@@ -4,6 +4,7 @@
 never do (docs/concepts.md, Two clocks).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -41,12 +42,17 @@ class Verdict:
     reason: str
 
 
-def measure(committed: Offsets, end: Offsets, sightings: list[Sighting], now: datetime) -> Lag:
+def of_this_topic(sightings: Sequence[Sighting], end: Offsets) -> list[Sighting]:
+    """Ends beyond those of now were another topic's: it was made anew since."""
+    return [seen for seen in sightings if not waiting(end, seen.end)]
+
+
+def measure(committed: Offsets, end: Offsets, sightings: Sequence[Sighting], now: datetime) -> Lag:
     """The lag of a table whose topic was seen growing as `sightings` (oldest first) say."""
     records = total(waiting(committed, end))
     if not records:
         return Lag(0, 0.0)
-    for seen in sightings:
+    for seen in of_this_topic(sightings, end):
         if waiting(committed, seen.end):
             return Lag(records, max(0.0, (now - seen.at).total_seconds()))
     return Lag(records, 0.0)

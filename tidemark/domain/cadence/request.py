@@ -76,7 +76,7 @@ class Seen:
     def lag(self, now: datetime) -> Lag:
         """By the sightings of earlier ticks."""
         end = self.topic.end if self.topic else {}
-        return measure(self.committed or {}, end, list(self.sightings), now)
+        return measure(self.committed or {}, end, self.sightings, now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def two_clocks(lake: Lake, contract: Contract, sightings: Sequence[Sighting], no
     ledger = state.ledger
     if ledger and (finding := examine(ledger, topic)):
         raise Stopped(finding.state, contract.table, finding.detail, topic=topic.name, **finding.fields)
-    lag = measure(ledger.next if ledger else topic.log_start, topic.end, list(sightings), now)
+    lag = measure(ledger.next if ledger else topic.log_start, topic.end, sightings, now)
     newest = ledger.max_timestamp if ledger else None
     since = state.committed_at
     return Clocks(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tidemark.domain.cadence.lag import Lag, Sighting, measure
+from tidemark.domain.cadence.lag import Lag, Sighting, measure, of_this_topic
 from tidemark.domain.config.contract import Contract, StartOffsets
 from tidemark.domain.ledger.guard import Finding, Topic, another, examine
 from tidemark.domain.ledger.ledger import Ledger, later
@@ -264,7 +264,8 @@ def _young(facts: Facts, lag: Lag, limit: timedelta, now: datetime) -> bool:
     if lag.seconds > limit.total_seconds():
         return False
     until = facts.memory.published_until(facts.committed)
-    watched = any(waiting(facts.committed, each.end) for each in facts.hint.sightings)
+    end = facts.topic.end if facts.topic else {}
+    watched = any(waiting(facts.committed, each.end) for each in of_this_topic(facts.hint.sightings, end))
     return watched or (until is not None and now - until <= limit)
 
 
