@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.checks.results import as_result, chosen
+from assets.checks.results import as_result, chosen, not_judged
 from assets.names import DRIFT, table_key
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
@@ -53,8 +53,7 @@ def _judged(lake: "Lake", contract: Contract) -> dict[str, Any]:
     try:
         found = drifted(lake, contract)
     except (Outage, Stopped) as error:
-        metadata = {"state": error.state, "error": str(error)}
-        return {"passed": False, "severity": dg.AssetCheckSeverity.ERROR, "metadata": metadata}
+        return not_judged(error)
     if found is None:
         return {"passed": True, "description": "there is no table yet"}
     told = {

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
+from assets.checks.results import not_judged
 from assets.names import HEALTH, table_key
 from assets.runs.last_runs import knowing
 from resources.lake import LakeResource
@@ -23,9 +24,7 @@ def judge_files(
             try:
                 found = health(lake, contract)
             except TidemarkError as error:
-                yield dg.AssetCheckResult(
-                    asset_key=key, check_name=HEALTH, passed=False, metadata={"error": str(error)}
-                )
+                yield dg.AssetCheckResult(asset_key=key, check_name=HEALTH, **not_judged(error))
                 continue
             faults = found.faults if found else ()
             yield dg.AssetCheckResult(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.checks.results import chosen
+from assets.checks.results import chosen, not_judged
 from assets.names import FRESHNESS, table_key
 from resources.lake import LakeResource
 from tidemark.domain.cadence.freshness import Judgement
@@ -63,12 +63,12 @@ def merge_freshness_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecks
 
         with lake.open() as opened:
             for contract in chosen(context, by_table):
+                key = table_key(contract.table)
                 try:
                     lag, found = waits(opened, contract, datetime.now(UTC))
                 except (Outage, Stopped) as error:
-                    yield _not_judged(contract, error)
+                    yield dg.AssetCheckResult(asset_key=key, **not_judged(error))
                     continue
-                key = table_key(contract.table)
                 yield dg.AssetCheckResult(asset_key=key, **_judged(contract, found, _lagging(lag)))
 
     return [upsert_freshness]
@@ -92,24 +92,13 @@ def freshness_evaluation(
 def _result(lake: "Lake", contract: Contract, sightings: Sequence[Sighting]) -> dg.AssetCheckResult:
     from tidemark.engine.look.clocks import two_clocks  # noqa: PLC0415 - only a step pays for the clients' imports
 
+    key = table_key(contract.table)
     try:
         clocks = two_clocks(lake, contract, sightings, datetime.now(UTC))
     except (Outage, Stopped) as error:
-        return _not_judged(contract, error)
+        return dg.AssetCheckResult(asset_key=key, **not_judged(error))
     return dg.AssetCheckResult(
-        asset_key=table_key(contract.table),
-        **_judged(contract, clocks.judged(contract), clocks.as_metadata()),
-    )
-
-
-def _not_judged(contract: Contract, error: Outage | Stopped) -> dg.AssetCheckResult:
-    """That nobody answers is no verdict on the table; a stop is one."""
-    return dg.AssetCheckResult(
-        asset_key=table_key(contract.table),
-        passed=False,
-        severity=dg.AssetCheckSeverity.WARN if isinstance(error, Outage) else dg.AssetCheckSeverity.ERROR,
-        description=f"it cannot be judged: {error.state}",
-        metadata={"state": error.state, "error": str(error)},
+        asset_key=key, **_judged(contract, clocks.judged(contract), clocks.as_metadata())
     )
 
 

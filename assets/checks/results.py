@@ -1,11 +1,13 @@
 """What a check found, told as a result of the step that was asked for it, or as an event by whoever else found out."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import dagster as dg
 
 from assets.names import table_of
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Outage, TidemarkError, state_of
 
 StepOutput = dg.MaterializeResult[None] | dg.AssetCheckResult
 """What the steps of tables and marts put out."""
@@ -38,3 +40,14 @@ def as_result(found: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
         description=found.description,
         metadata=found.metadata,
     )
+
+
+def not_judged(error: TidemarkError) -> dict[str, Any]:
+    """That nobody answers is no verdict on the table; a stop is one."""
+    state = state_of(error)
+    return {
+        "passed": False,
+        "severity": dg.AssetCheckSeverity.WARN if isinstance(error, Outage) else dg.AssetCheckSeverity.ERROR,
+        "description": f"it cannot be judged: {state}",
+        "metadata": {"state": state, "error": str(error)},
+    }

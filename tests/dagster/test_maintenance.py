@@ -13,7 +13,7 @@ import tidemark.review.collect
 from assets.checks.files_run import judge_files
 from assets.names import HEALTH, MAINTENANCE_POOL, maintenance_key, table_key
 from assets.review import FOLDER, KEY
-from tidemark.domain.errors import Outage
+from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.maintenance.gain import ASSETS, Gain
 from tidemark.engine.maintain import maintain as maintain_module
 from tidemark.engine.maintain.health import Health
@@ -151,11 +151,15 @@ def test_retention_and_expiry_keep_their_own_numbers_and_show_their_plans(defs, 
 
 
 def test_the_files_check_passes_warns_and_fails(resource, lake, instance, monkeypatch):
-    """Given a table whose files are well, one that needs maintenance, and one that cannot be looked at, then each says so."""
+    """Given a table whose files are well, one that needs maintenance, and one that cannot be looked at, then each says so; that nobody answers is no verdict on the table."""
+    unseen = [
+        Outage("catalog_down", "web.clicks", "locked"),
+        Stopped("ledger_missing", "web.clicks", "dropped"),
+    ]
 
     def health(_lake, contract):
         if contract.table == "web.clicks":
-            raise Outage("catalog_down", contract.table, "locked")
+            raise unseen[0]
         faults = ("99% of rows deleted",) if contract.table == "shop.orders" else ()
         return Health({"data_files": 9.0}, faults)
 
@@ -171,8 +175,16 @@ def test_the_files_check_passes_warns_and_fails(resource, lake, instance, monkey
         dg.AssetCheckSeverity.WARN,
         "99% of rows deleted",
     )
-    assert (clicks.passed, clicks.severity) == (False, dg.AssetCheckSeverity.ERROR)
-    assert "catalog_down" in clicks.metadata["error"].value
+    assert (clicks.passed, clicks.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert clicks.description == "it cannot be judged: catalog_down"
+    assert clicks.metadata["state"].value == "catalog_down"
+    assert "locked" in clicks.metadata["error"].value
+    del unseen[0]
+    *_, stopped = judge_files(instance, resource, lake.configuration.contracts)
+    assert (stopped.severity, stopped.metadata["state"].value) == (
+        dg.AssetCheckSeverity.ERROR,
+        "ledger_missing",
+    )
 
 
 def test_the_daily_job_judges_the_files_of_every_table(defs, instance, lake, found, monkeypatch):

@@ -9,10 +9,11 @@ from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 import assets.runs.schema as module
 import tidemark.engine.preview.drifted as preview
 from assets.checks import kafka_run
+from assets.checks.drift import drift_evaluation
 from assets.names import COMPATIBILITY, DRIFT, HEADROOM, REVIEW, schema_key, table_key
 from assets.runs.schema import run_evolved
 from tidemark.domain.columns.types import LONG
-from tidemark.domain.errors import Outage
+from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.plan.drift import Drift
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan
 from tidemark.engine.look import tables
@@ -77,6 +78,22 @@ def test_what_waits_fails_the_check_and_names_the_next_command(look):
         False,
         dg.AssetCheckSeverity.WARN,
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "severity"), [(Outage, dg.AssetCheckSeverity.WARN), (Stopped, dg.AssetCheckSeverity.ERROR)]
+)
+def test_that_nobody_answers_is_no_verdict_of_schema_drift(lake, monkeypatch, error, severity):
+    """Given a look that a service cut off, or that found the table in a stop state, then the check says which state it was; only the second is an error of the table."""
+
+    def drifted(_lake, contract):
+        raise error("registry_down", contract.table, "no route")
+
+    monkeypatch.setattr(preview, "drifted", drifted)
+    found = drift_evaluation(lake, lake.configuration.contracts[0])
+    assert (found.passed, found.severity) == (False, severity)
+    assert found.description == "it cannot be judged: registry_down"
+    assert found.metadata["state"].value == "registry_down"
 
 
 def test_what_no_approval_can_help_is_an_error(look):
