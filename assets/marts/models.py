@@ -48,7 +48,7 @@ def mart_assets(
 
     @dg.multi_asset(
         name="build_marts",
-        specs=[_spec(each, contracts, catalog, columns) for each in marts],
+        specs=[_spec(each, by_table, contracts, catalog, columns) for each in marts],
         check_specs=[spec for each in marts for spec in _checks(each)],
         can_subset=True,
         pool=MARTS_POOL,
@@ -64,14 +64,17 @@ def mart_assets(
     return build_marts
 
 
-def when_upstream_moved() -> dg.AutomationCondition[Any]:
+def when_upstream_moved(beneath: Sequence[Mart]) -> dg.AutomationCondition[Any]:
     """When a mart is built: any table beneath it was materialized since, and all of them are there.
+
+    `beneath` are the marts that it reads.
 
     - `any_deps_updated`, not a schedule: a quiet lake costs nothing, a busy one is built once per ingest run.
     - `since(newly_requested)`, not since the last build: what moves while a build runs asks for one more build, not for
       one per event, nor does a mart that is new wait for one. What moves between request and look is `moved` still.
     - `unbuilt`: a build that failed, was killed or was ended is tried again, though nothing has moved since; not on a
-      mart that fails its tests, which is what dbt has skipped it for.
+      mart that fails its tests, which is what dbt has skipped it for. For what merely warns, or is no test of dbt's,
+      dbt skips nothing: that may stay red until a person acts.
     - no `any_deps_in_progress` (as `eager()` has it): a busy lane always has a run in progress, it lingers; the mart
       would never be built.
     - `~any_deps_missing`: before the first load of a table dbt would fail with "table not found".
@@ -79,8 +82,14 @@ def when_upstream_moved() -> dg.AutomationCondition[Any]:
     """
     updated, asked = dg.AutomationCondition.any_deps_updated(), dg.AutomationCondition.newly_requested()
     moved = (updated | dg.AutomationCondition.newly_missing()).since(asked & ~updated)
+    blocking = [
+        dg.AssetCheckKey(table_key(mart.table), each.name)
+        for mart in beneath
+        for each in mart.checks
+        if each.blocking
+    ]
     red = dg.AutomationCondition.any_checks_match(dg.AutomationCondition.check_failed())
-    unfit = dg.AutomationCondition.any_deps_match(red).allow(dg.AssetSelection.kind("dbt"))
+    unfit = dg.AutomationCondition.any_deps_match(red.allow(dg.AssetSelection.checks(*blocking)))
     unbuilt = asked.since(dg.AutomationCondition.newly_updated())
     return (
         (moved | (unbuilt & dg.AutomationCondition.cron_tick_passed(RETRY) & ~unfit))
@@ -90,7 +99,11 @@ def when_upstream_moved() -> dg.AutomationCondition[Any]:
 
 
 def _spec(
-    mart: Mart, contracts: Sequence[Contract], catalog: str, columns: Mapping[str, Columns]
+    mart: Mart,
+    marts: Mapping[str, Mart],
+    contracts: Sequence[Contract],
+    catalog: str,
+    columns: Mapping[str, Columns],
 ) -> dg.AssetSpec:
     described = [{"name": each.name, "type": "", "doc": each.description} for each in mart.columns]
     shown = column_metadata(mart.table, contracts, columns, described)
@@ -111,7 +124,7 @@ def _spec(
         owners=list(mart.owners),
         tags={ROLE_TAG: "data"},
         kinds={"dbt", "spark", "iceberg"},
-        automation_condition=when_upstream_moved(),
+        automation_condition=when_upstream_moved([marts[each] for each in mart.upstream if each in marts]),
     )
 
 

@@ -14,6 +14,7 @@ from pyiceberg.types import LongType, NestedField
 import assets.marts.places
 import tidemark.cli.marts
 from assets.marts.build import _built, _followed
+from assets.marts.models import mart_assets
 from assets.marts.origins import Built
 from assets.marts.places import place_of
 from assets.marts.translator import MartTranslator
@@ -23,7 +24,7 @@ from tidemark.cli.marts import main, parse, text_of
 from tidemark.domain.columns.types import STRING, Field, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import NO_TABLE, Outage
-from tidemark.domain.lineage.marts import Mart, Project
+from tidemark.domain.lineage.marts import Mart, MartCheck, Project
 from tidemark.engine.alive import alive
 from tidemark.engine.config import discovery
 from tidemark.engine.config.configuration import Places
@@ -221,6 +222,44 @@ def test_no_mart_is_built_by_itself_on_one_whose_tests_failed(asked, instance):
             dg.AssetCheckEvaluation(table_key("marts.sessions"), "unique_sessions_session_id", passed=passed)
         )
         assert asked(600 + 600 * times, "marts.visitors") == times
+
+
+@pytest.mark.parametrize("red", [CORRECTED, ALLOWED, "unique_data_quality"])
+def test_what_only_warns_beneath_a_mart_keeps_it_from_nothing(instance, resource, red):
+    """Given a mart whose build came to nothing, on one of which Tidemark's own checks or a test that merely warns are red until somebody acts, then it is tried again every ten minutes as any other."""
+    lower = Mart(
+        table="marts.data_quality",
+        model="data_quality",
+        unique_id="q",
+        upstream=("shop.orders",),
+        checks=(
+            MartCheck(name="unique_data_quality", unique_id="u", blocking=False),
+            MartCheck(name="not_null_data_quality", unique_id="n"),
+        ),
+    )
+    upper = Mart(table="marts.report", model="report", unique_id="r", upstream=(lower.table,))
+    orders = Contract(topic="orders", table="shop.orders")
+    marts = mart_assets([lower, upper], [orders], "lake", {})
+    defs = dg.Definitions([marts, dg.AssetSpec(table_key("shop.orders"))], resources={"lake": resource})
+    key, kept = table_key(upper.table), {}
+
+    def asked(minutes):
+        found = dg.evaluate_automation_conditions(
+            defs=defs,
+            instance=instance,
+            cursor=kept.get("cursor"),
+            asset_selection=dg.AssetSelection.assets(key),
+            evaluation_time=datetime(2026, 1, 1, 0, 1, tzinfo=UTC) + timedelta(minutes=minutes),
+        )
+        kept["cursor"] = found.cursor
+        return found.get_num_requested(key)
+
+    made(instance, "shop.orders", lower.table)
+    assert asked(0) == 1
+    for name, times in ((red, 1), ("not_null_data_quality", 0)):
+        failed = dg.AssetCheckEvaluation(table_key(lower.table), name, passed=False)
+        instance.report_runless_asset_event(failed)
+        assert asked(20 - 10 * times) == times
 
 
 def test_no_definition_hides_the_tags_of_the_first_build(tmp_path):
