@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 import warnings
@@ -44,6 +45,8 @@ _TRACEABLE = (
     "within functions, join instead of reading tables in a lateral subquery or columns from outside of a nested "
     "select, build on no ephemeral model and write with no hook; then build once with full_refresh"
 )
+_PARSED = re.compile(r"[0-9a-f]{24}(\.new)?")
+"""A folder of `_parsed_folder`, or one that a parse which was killed has left."""
 _OURS = frozenset({"dagster/column_schema", "dagster/column_lineage"})
 
 
@@ -276,13 +279,14 @@ def _allowed(
 
 
 def _parsed_folder(home: Path) -> Path:
-    """Where the project as it is now lies parsed; what dbt keeps of that names its folder."""
+    """Where the project as it is now lies parsed by this dbt; what dbt keeps of that names its folder."""
     folder = project_folder()
-    return home / FOLDER / f"{digest_of(folder)}{zlib.crc32(bytes(folder)):08x}"
+    where = bytes(folder) + str(DBT_PYTHON_VERSION).encode()
+    return home / FOLDER / f"{digest_of(folder)}{zlib.crc32(where):08x}"
 
 
 def _manifest(dbt: DbtCliResource, parsed: Path) -> Path:
-    """Dbt's manifest, parsed once; what dbt needs to go on from there lies beside it."""
+    """Dbt's manifest, parsed once; what dbt needs to go on from there lies beside it. Those of before are removed."""
     manifest = parsed / "manifest.json"
     if not manifest.exists():  # moved there whole: one that was cut off would fail every build
         with _passing(parsed.with_suffix(".new")) as target:
@@ -291,6 +295,9 @@ def _manifest(dbt: DbtCliResource, parsed: Path) -> Path:
             parsed.mkdir(parents=True, exist_ok=True)
             for name in (PARTIAL_PARSE_FILE_NAME, manifest.name):
                 (target / name).replace(parsed / name)
+        for each in parsed.parent.iterdir():
+            if _PARSED.fullmatch(each.name) and each != parsed:
+                shutil.rmtree(each, ignore_errors=True)
     return manifest
 
 

@@ -11,9 +11,10 @@ from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
+import assets.marts.build
 import assets.marts.places
 import tidemark.cli.marts
-from assets.marts.build import _built, _followed
+from assets.marts.build import _built, _followed, _manifest, _parsed_folder
 from assets.marts.models import mart_assets
 from assets.marts.origins import Built
 from assets.marts.places import place_of
@@ -598,3 +599,28 @@ def test_of_what_runs_have_for_dbt_only_that_of_the_dead_is_ended(tmp_path, monk
             assert following.remote.startswith("sc://spark:1/;session_id=")
             assert not own.target.exists()
     assert not following.target.exists()
+
+
+def test_what_another_dbt_has_parsed_is_parsed_anew_and_removed(tmp_path, monkeypatch):
+    """Given what dbt keeps of a parse, which it refuses after an upgrade, when another dbt lies in the same place, then it parses once into a folder of its own, and those of before are gone; of runs and of others none is."""
+    parses = []
+
+    def cli(arguments, target_path):
+        target_path.mkdir(parents=True)
+        for name in ("manifest.json", "partial_parse.msgpack"):
+            (target_path / name).write_text("{}")
+        parses.append(arguments)
+        return SimpleNamespace(wait=lambda: None)
+
+    dbt = SimpleNamespace(cli=cli)
+    first = _parsed_folder(tmp_path)
+    for _ in range(2):
+        _manifest(dbt, first)
+    others = [tmp_path / "dbt" / name for name in ("0f1e2d3c-run", "notes", f"{'ab' * 12}.new")]
+    for folder in others:
+        folder.mkdir()
+    monkeypatch.setattr(assets.marts.build, "DBT_PYTHON_VERSION", "99.0.0")
+    second = _parsed_folder(tmp_path)
+    assert _manifest(dbt, second).is_file()
+    assert parses == [["parse"]] * 2
+    assert sorted((tmp_path / "dbt").iterdir()) == sorted([second, *others[:2]])
