@@ -13,7 +13,7 @@ from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, R
 from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NAME
 from pydantic import ConfigDict
 
-from assets.names import LANE_TAG, VERB_TAG, is_ours, table_key, table_of
+from assets.names import LANE_TAG, RECEIPT, VERB_TAG, is_ours, table_key, table_of
 from assets.runs.last_runs import INTERRUPTED, LOOK_BACK, errors_of, why_run, why_step
 from jobs.operations import OF_VERB
 from sensors.cursor import Moment, cursor_of
@@ -134,10 +134,11 @@ def _got_on(instance: dg.DagsterInstance, run: DagsterRun, table: str, since: fl
     chosen = run.asset_selection or whole
     if table_key(table) in chosen:
         newest = instance.get_latest_materialization_event(table_key(table))
-        made = newest.asset_materialization if newest and newest.timestamp > since else None
-        rows = made.metadata.get("dagster/row_count") if made else None
-        empty = rows is not None and rows.value == 0  # a table is made before its first batch
-        return made is not None and not empty
+        made = newest.asset_materialization if newest else None
+        if newest is None or made is None or _made_at(made, newest.timestamp) <= since:
+            return False
+        rows = made.metadata.get("dagster/row_count")
+        return rows is None or rows.value != 0  # a table is made before its first batch
     wanted = RunsFilter(
         job_name=run.job_name,
         statuses=[DagsterRunStatus.SUCCESS],
@@ -146,6 +147,14 @@ def _got_on(instance: dg.DagsterInstance, run: DagsterRun, table: str, since: fl
     records = instance.get_run_records(wanted, limit=LOOK_BACK)
     served = [each.dagster_run.asset_selection or whole for each in records if (each.end_time or 0) > since]
     return whole in served or bool(chosen and chosen <= whole.union(*served))
+
+
+def _made_at(made: dg.AssetMaterialization, told: float) -> float:
+    """When what a result is of was published: for a run that could not tell, a later one does, or a tick."""
+    if RECEIPT not in made.metadata:
+        return told
+    committed = made.metadata.get("committed_at")
+    return committed.value if isinstance(committed, dg.TimestampMetadataValue) else 0.0
 
 
 def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor) -> Iterator[Alert]:

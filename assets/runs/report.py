@@ -86,6 +86,7 @@ def published(
             "dagster/row_count": state.live_rows,
             "snapshot_id": str(state.head),
             RECEIPT: str(state.receipt),
+            **_clock("committed_at", state.committed_at),
         },
         tags={DATA_VERSION_TAG: str(state.receipt)},
     )

@@ -1,6 +1,7 @@
 """Alerts as a webhook receives them: each failure once, with the next step; nothing lost while it is down."""
 
 import json
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from uuid import uuid4
@@ -14,8 +15,10 @@ import resources.lake as configuration_module
 import sensors.alerts_tick
 from assets.names import REVIEW, schema_key, table_key
 from assets.runs.last_runs import DIED
+from assets.runs.report import published
 from orchestration.definitions import build_defs
 from tidemark.domain.alerts import WEBHOOK
+from tidemark.engine.access.table_state import TableState
 
 STOPPED = {"state": "topic_missing", "message": "there is no topic clicks", "next_step": "create the topic"}
 
@@ -223,6 +226,27 @@ def test_a_stop_of_a_job_that_was_launched_whole_is_told_once_while_others_do_th
     assert ended("ingest", [], stops) == []
     assert ended("ingest") == []
     assert ended("ingest", [], stops) == by_lane
+
+
+def test_a_result_that_is_told_for_a_run_that_stopped_is_no_progress(ended, where, instance):
+    """Given a run that publishes of a table and then stops at it, when its result is told with the next try and that stops as before, then it is told once; of what was published after the stop it is told again."""
+    named = {"web.clicks": dg.MetadataValue.json({"state": "schema_review", "message": "a change waits"})}
+    stops = dg.Failure("web.clicks", metadata=named, allow_retries=False)
+    contract = configuration_module.configuration_of(where).contract("web.clicks")
+
+    def tells_of(committed, receipt):
+        state = TableState("web.clicks", True, receipt=receipt, rows=5, committed_at=committed)
+        for each in published(instance, contract, state):
+            instance.report_runless_asset_event(each)
+
+    first = datetime.now(UTC)
+    assert ended("ingest", ["web.clicks"], stops) == ["web.clicks"]
+    tells_of(first, 1)
+    assert ended("ingest", ["web.clicks"], stops) == []
+    tells_of(datetime.now(UTC), 2)
+    assert ended("ingest", ["web.clicks"], stops) == ["web.clicks"]
+    tells_of(None, 3)
+    assert ended("ingest", ["web.clicks"], stops) == []
 
 
 def test_maintenance_that_fails_is_told_apart_from_ingest(ended, instance):
