@@ -4,18 +4,19 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
 import dagster as dg
 import httpx
-from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
+from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunsFilter
 from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NAME
 from pydantic import ConfigDict
 
 from assets.names import LANE_TAG, RECEIPT, VERB_TAG, is_ours, table_key, table_of
 from assets.runs.last_runs import INTERRUPTED, LOOK_BACK, errors_of, why_run, why_step
 from jobs.operations import OF_VERB
+from sensors.changed_runs import LATE, change_of, changed, changed_at, recent
 from sensors.cursor import Moment, cursor_of
 from tidemark.domain.alerts import Alert, message, stopped
 from tidemark.domain.config.units import counted
@@ -39,6 +40,7 @@ class Cursor:
 
     `red`: the checks that are red, each with a digest of what was told about it. `stopped`: the same of what
     failed (see `_again`) at a step, with the times of the failure that was told and of the last one.
+    `late`: the runs of the last minute before `since` that were looked at.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -47,11 +49,12 @@ class Cursor:
     checked: Moment
     red: dict[str, str] = field(default_factory=dict)
     stopped: dict[str, tuple[str, float, float]] = field(default_factory=dict)
+    late: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """For the sensor's cursor."""
         kept = {table: each for table, each in self.stopped.items() if each[2] > self.since - APART}
-        return json.dumps({"since": self.since, "checked": self.checked, "red": self.red, "stopped": kept})
+        return json.dumps({**asdict(self), "stopped": kept, "late": recent(self.late, self.since)})
 
 
 def post(context: dg.SensorEvaluationContext, webhook: str) -> dg.SkipReason:
@@ -72,17 +75,12 @@ def post(context: dg.SensorEvaluationContext, webhook: str) -> dg.SkipReason:
 
 
 def _failed_runs(instance: dg.DagsterInstance, cursor: Cursor) -> Iterator[Alert]:
-    wanted = RunsFilter(
-        statuses=[DagsterRunStatus.FAILURE], updated_after=datetime.fromtimestamp(cursor.since, UTC)
-    )
-    records: list[RunRecord] = list(
-        instance.get_run_records(wanted, limit=AT_ONCE, order_by="update_timestamp", ascending=True)
-    )
+    records = changed(instance, [DagsterRunStatus.FAILURE], cursor.since, cursor.late, AT_ONCE)
     told = cursor.since - APART
     for record in records:
-        changed = record.update_timestamp.replace(tzinfo=UTC).timestamp()
-        cursor.since = max(cursor.since, changed)
-        at = record.end_time or changed
+        cursor.late[change_of(record.dagster_run)] = changed_at(record)
+        cursor.since = max(cursor.since, changed_at(record))
+        at = record.end_time or changed_at(record)
         # else it is told, and changed because somebody gave it a tag, or of another project on this instance
         if at > told and is_ours(record.dagster_run):
             yield from _of_run(instance, record.dagster_run, cursor, at)
@@ -165,7 +163,7 @@ def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor) -> Iterator
     cursor.red = {name: mark for name, mark in cursor.red.items() if name in there}
     newest = context.instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
     entries = [record.event for record in newest.values() if record.event is not None]
-    after = cursor.checked
+    after = cursor.checked - LATE  # what was told of those before is in `red`
     for entry in sorted(entries, key=lambda each: each.timestamp):
         event = entry.dagster_event
         if entry.timestamp <= after or event is None or event.event_type_value != "ASSET_CHECK_EVALUATION":

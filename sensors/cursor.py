@@ -90,7 +90,7 @@ class Cache:
 
 
 def cursor_of(kind: type[C], text: str | None, begun: Callable[[float], C]) -> C:
-    """What a sensor of runs remembers; nothing, or what cannot be read, means from now on: as if `begun` now."""
+    """What a sensor of runs remembers; nothing, or what cannot be read, means as if `begun` now."""
     try:
         return TypeAdapter(kind).validate_json(text or "", strict=True)
     except ValueError:

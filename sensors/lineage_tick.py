@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from itertools import islice
 
 import dagster as dg
-from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
+from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord
 from pydantic import ConfigDict
 
 from assets.names import ROLE_TAG, table_of
 from assets.runs.last_runs import why_run, why_step
 from resources.lake import LakeResource
+from sensors.changed_runs import change_of, changed, changed_at, recent
 from sensors.cursor import Moment, cursor_of
 from tidemark.domain.secrets import redact_text
 from tidemark.engine.config import discovery
@@ -38,6 +39,7 @@ class Cursor:
     """`since`: when the last told run had changed. `begun`: runs whose START was told and whose end was not.
 
     `told`: events that were sent of `telling`, a run and its status, when the time of a tick was over.
+    `late`: those of the last minute before `since` that were told, with the time of the change.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -46,10 +48,12 @@ class Cursor:
     begun: list[str] = field(default_factory=list)
     telling: str = ""
     told: int = 0
+    late: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """For the sensor's cursor."""
-        return json.dumps({**asdict(self), "begun": self.begun[-1000:]})
+        late = recent(self.late, self.since)
+        return json.dumps({**asdict(self), "begun": self.begun[-1000:], "late": late})
 
 
 def tell(context: dg.SensorEvaluationContext, resource: LakeResource) -> dg.SkipReason:
@@ -63,10 +67,10 @@ def tell(context: dg.SensorEvaluationContext, resource: LakeResource) -> dg.Skip
     speaker = Speaker(configuration.platform, configuration.contracts, discovery.read(resource.places.home))
     sent, refusal, until = 0, "", time.monotonic() + BUDGET_SECONDS
     try:
-        while not sent and time.monotonic() < until and (changed := _changed(context.instance, cursor.since)):
-            for record in changed:
+        while not sent and time.monotonic() < until and (found := _changed(context.instance, cursor)):
+            for record in found:
                 run = record.dagster_run
-                telling = f"{run.run_id} {run.status.value}"
+                telling = change_of(run)
                 begin = cursor.told if cursor.telling == telling else 0
                 activities = _activities(context, record, begun=run.run_id in cursor.begun)
                 for number, activity in enumerate(islice(activities, begin, None), begin + 1):
@@ -107,17 +111,15 @@ def _send(context: dg.SensorEvaluationContext, speaker: Speaker, activity: Activ
     return ""
 
 
-def _changed(instance: dg.DagsterInstance, since: float) -> list[RunRecord]:
-    """Runs that started or ended since, oldest change first."""
-    wanted = RunsFilter(
-        statuses=[DagsterRunStatus.STARTED, *_ENDS], updated_after=datetime.fromtimestamp(since, UTC)
-    )
-    return list(instance.get_run_records(wanted, limit=AT_ONCE, order_by="update_timestamp", ascending=True))
+def _changed(instance: dg.DagsterInstance, cursor: Cursor) -> list[RunRecord]:
+    """Runs that started or ended and are not told."""
+    return changed(instance, [DagsterRunStatus.STARTED, *_ENDS], cursor.since, cursor.late, AT_ONCE)
 
 
 def _move(cursor: Cursor, record: RunRecord) -> None:
     run = record.dagster_run
-    cursor.since = max(cursor.since, record.update_timestamp.replace(tzinfo=UTC).timestamp())
+    cursor.late[change_of(run)] = changed_at(record)
+    cursor.since = max(cursor.since, changed_at(record))
     if run.status is DagsterRunStatus.STARTED and run.run_id not in cursor.begun:
         cursor.begun.append(run.run_id)
     elif run.status in _ENDS and run.run_id in cursor.begun:

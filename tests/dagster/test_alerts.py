@@ -1,6 +1,7 @@
 """Alerts as a webhook receives them: each failure once, with the next step; nothing lost while it is down."""
 
 import json
+import time
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -8,6 +9,7 @@ from uuid import uuid4
 
 import dagster as dg
 import pytest
+from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 
 import assets.runs.lane
 import assets.runs.maintenance
@@ -433,6 +435,45 @@ def test_a_check_is_told_when_it_turns_red_or_says_something_else(where, webhook
     )
     assert headroom["next"] == "tidemark status shop.orders"
     assert evaluated(orders, "retention_headroom", left.format(5.2), next="tidemark status shop.orders") == []
+
+
+def test_what_dagster_writes_after_something_later_is_told_once(where, webhook, instance, monkeypatch):
+    """Given runs that failed and checks that turned red a moment before what was told, when Dagster has written of them too, then each is told once; more than a tick takes do not hold up what follows."""
+    monkeypatch.setattr(sensors.alerts_tick, "AT_ONCE", 1)
+    defs = build_defs(where=where)
+    cursor, _ = tick(defs, instance, None)
+    pause, began = defs.resolve_job_def("pause"), time.time()
+    config = {"ops": {"pause_table": {"config": {"table": "shop.ordres"}}}}
+
+    def fails(after):
+        run = instance.create_run_for_job(
+            pause, run_config=config, tags=pause.tags, status=dg.DagsterRunStatus.STARTED
+        )
+        failed = dg.DagsterEvent(dg.DagsterEventType.RUN_FAILURE.value, "pause", message=DIED)
+        instance.report_dagster_event(failed, run.run_id, timestamp=began + after)
+
+    def turns_red(table, after):
+        found = dg.AssetCheckEvaluation(asset_key=table_key(table), check_name="freshness", passed=False)
+        kind = dg.DagsterEventType.ASSET_CHECK_EVALUATION.value
+        event = dg.DagsterEvent(kind, RUNLESS_JOB_NAME, event_specific_data=found)
+        instance.report_dagster_event(event, RUNLESS_RUN_ID, timestamp=began + after)
+
+    def told():
+        nonlocal cursor
+        before = len(webhook.bodies)
+        cursor, _ = tick(defs, instance, cursor)
+        return [each["subject"] for body in webhook.bodies[before:] for each in body["alerts"]]
+
+    fails(1.0)
+    turns_red("shop.orders", 1.0)
+    assert told() == ["pause", "shop.orders"]
+    fails(0.9)
+    turns_red("web.clicks", 0.9)
+    assert told() == ["pause", "web.clicks"]
+    assert told() == []
+    fails(2.0)
+    fails(2.1)
+    assert [told(), told(), told()] == [["pause"], ["pause"], []]
 
 
 def test_a_check_that_is_gone_leaves_no_mark(where, webhook, instance):

@@ -149,6 +149,38 @@ def test_a_failure_is_told_in_the_words_of_its_cause(defs, instance, receiver, m
     ]
 
 
+def test_an_end_that_dagster_writes_after_a_later_one_is_told_once(defs, instance, receiver, monkeypatch):
+    """Given a run whose end is written after that of a run that ended a moment later, and was told, then its end is told, once; so is what follows, and a cursor of before goes on."""
+    monkeypatch.setattr(sensors.lineage_tick, "AT_ONCE", 1)
+    cursor = json.loads(tick(defs, instance, None))
+    cursor = json.dumps({name: cursor[name] for name in ("since", "begun", "telling", "told")})
+    job, keys, began = defs.resolve_job_def("ingest"), {table_key("shop.orders")}, time.time()
+
+    def starts():
+        part = job.get_subset(asset_selection=keys)
+        return instance.create_run_for_job(part, status=dg.DagsterRunStatus.STARTED, asset_selection=keys)
+
+    def told(run=None, after=0.0):
+        nonlocal cursor
+        before = len(receiver.events)
+        if run:
+            failed = dg.DagsterEvent(dg.DagsterEventType.RUN_FAILURE.value, "ingest", message="it died")
+            instance.report_dagster_event(failed, run.run_id, timestamp=began + after)
+        cursor = tick(defs, instance, cursor)
+        return [(each["eventType"], each["run"]["runId"]) for each in receiver.events[before:]]
+
+    older, younger, third = starts(), starts(), starts()
+    assert sum(len(told()) for _ in range(4)) == 3
+    ((kind, run_id),) = told(younger, 1.0)
+    assert kind == "FAIL"
+    ((kind, other),) = told(older, 0.9)
+    assert (kind, other != run_id) == ("FAIL", True)
+    assert told() == []
+    assert [kind for kind, _ in told(third, 100.0)] == ["FAIL"]
+    assert told() == []
+    assert len(json.loads(cursor)["late"]) == 1, "what is older than a minute is forgotten"
+
+
 def test_a_login_in_the_address_of_the_catalog_is_told_to_nobody(where, receiver, instance, monkeypatch):
     """Given a REST catalog whose address has user and password in it, then the dataset is its address without them."""
     sql = 'type: sql, uri: "sqlite:////nowhere/catalog.db", warehouse: "file:///nowhere"'
