@@ -10,7 +10,8 @@ from lakehouse import until
 from topics import order
 
 import tidemark.engine.access.lake
-from tidemark.domain.errors import Stopped
+from tidemark.domain.errors import Outage, Stopped
+from tidemark.engine.access.lake import renewing_spark
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,22 @@ def test_no_code_is_made_for_a_batch_of_few_records(lakehouse, monkeypatch):
     monkeypatch.setattr(tidemark.engine.access.lake, "FEW_ROWS", 4)
     assert table.run().commits == 1
     assert compiled() != before
+
+
+@pytest.mark.parametrize("closed", [1, 1_000_000])
+def test_nothing_is_begun_when_the_server_has_closed_one_of_the_sessions(lakehouse, closed):
+    """Given a process with both kinds of session, when the server has closed either, then that is found before a commit begins, and both are made anew."""
+    lake = lakehouse.open_lake()
+    few, many = lake.spark(rows=1), lake.spark(rows=1_000_000)
+    assert few is not many
+    lake.require_spark()
+    lake.spark(rows=closed).client.release_session()
+    with pytest.raises(Outage) as found, renewing_spark(lake):
+        lake.require_spark()
+    assert found.value.state == "spark_down"
+    assert {lake.spark(rows=1), lake.spark(rows=1_000_000)}.isdisjoint({few, many})
+    lake.require_spark()
+    lake.close()
 
 
 def test_the_readers_of_a_backlog_go_with_it(lakehouse):

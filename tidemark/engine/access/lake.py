@@ -113,14 +113,16 @@ class Lake:
             return self._sessions[makes_code]
 
     def require_spark(self) -> None:
-        """Hear from the server: a session does not notice when it is gone.
+        """Hear from the server in every open session: none notices when it is gone.
+
+        One that the server has not heard of for half an hour it may close, however busy the other is.
 
         Raises:
             Outage: `spark_down`.
         """
         with translated():
-            one, *_ = [*self._sessions.values()] or [self.spark(rows=0)]
-            one.conf.get("spark.sql.session.timeZone")
+            for each in [*self._sessions.values()] or [self.spark(rows=0)]:
+                each.conf.get("spark.sql.session.timeZone")
 
     def _opened(self, *, makes_code: bool) -> SparkSession:
         spark = self._session()
