@@ -198,7 +198,7 @@ def test_a_file_is_not_much_larger(written: dict[str, Table]) -> None:
     assert sizes["ours"] < 1.1 * sizes["theirs"], sizes
 
 
-@pytest.mark.parametrize("codec", ["uncompressed", "snappy", "gzip"])
+@pytest.mark.parametrize("codec", ["uncompressed", "snappy", "gzip", "zstd"])
 def test_each_codec_is_as_the_table_says(spark: SparkSession, stack: dict[str, Any], codec: str) -> None:
     """Read by Arrow, with the codec in the footer."""
     catalog = load_catalog(stack["catalog"]["name"], **stack["catalog"]["properties"])
@@ -211,6 +211,34 @@ def test_each_codec_is_as_the_table_says(spark: SparkSession, stack: dict[str, A
     found = pq.read_table(file, page_checksum_verification=True)
     assert found["id"].to_pylist() == list(range(50_000))
     assert found["word"].to_pylist() == [f"w{number % 7}" for number in range(50_000)]
+
+
+def test_pages_are_compressed_to_the_level_that_the_table_says(
+    spark: SparkSession, stack: dict[str, Any]
+) -> None:
+    """Those of four megabytes and more too, of which no copy is made."""
+    catalog = load_catalog(stack["catalog"]["name"], **stack["catalog"]["properties"])
+    text = (
+        "IF(id = 777, repeat(uuid(), 200000), concat('Long Street ', id * 7919 % 9973, ', Door ', id % 13))"
+    )
+    spark.sql(f"SELECT id, {text} AS word FROM range(0, 50000, 1, 1)").createOrReplaceTempView("levels")
+    sizes = {}
+    for level in (1, 9):
+        properties = (
+            f"'write.parquet.compression-codec' = 'zstd', 'write.parquet.compression-level' = '{level}'"
+        )
+        spark.sql(
+            f"CREATE TABLE lake.writers.level_{level} (id BIGINT, word STRING) TBLPROPERTIES ({properties})"
+        )
+        spark.table("levels").writeTo(f"lake.writers.level_{level}").append()
+        file = file_of(catalog.load_table(f"writers.level_{level}"))
+        found = pq.read_table(file, page_checksum_verification=True)
+        assert found["id"].to_pylist() == list(range(50_000))
+        words = found["word"].to_pylist()
+        assert len(words[777]) == 7_200_000
+        assert words[776] == f"Long Street {776 * 7919 % 9973}, Door {776 % 13}"
+        sizes[level] = file.stat().st_size
+    assert sizes[9] < sizes[1], sizes
 
 
 def test_long_lists_fill_pages_of_their_own(spark: SparkSession, stack: dict[str, Any]) -> None:

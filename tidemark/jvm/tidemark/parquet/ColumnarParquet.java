@@ -25,6 +25,7 @@ import org.apache.iceberg.parquet.ParquetParts;
 import org.apache.iceberg.parquet.ParquetParts.Settings;
 import org.apache.iceberg.parquet.ParquetSchemaUtil;
 import org.apache.iceberg.shaded.org.apache.parquet.hadoop.ParquetFileWriter;
+import org.apache.iceberg.shaded.org.apache.parquet.hadoop.codec.ZstandardCodec;
 import org.apache.iceberg.shaded.org.apache.parquet.hadoop.metadata.CompressionCodecName;
 import org.apache.iceberg.shaded.org.apache.parquet.schema.MessageType;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -32,8 +33,6 @@ import org.apache.spark.sql.types.StructType;
 
 /** Iceberg's format model of Parquet for Spark's rows, whose data files a ColumnarWriter writes where it can. */
 public final class ColumnarParquet implements FormatModel<InternalRow, StructType> {
-  private static final String ZSTD_LEVEL = "parquet.compression.codec.zstd.level";
-
   private static volatile Configured last;
 
   private final FormatModel<InternalRow, StructType> own;
@@ -125,7 +124,7 @@ public final class ColumnarParquet implements FormatModel<InternalRow, StructTyp
         Configuration conf = base == null ? new Configuration() : new Configuration(base);
         properties.forEach(conf::set);
         if (level != null) {
-          conf.set(ZSTD_LEVEL, level);
+          conf.set(ZstandardCodec.PARQUET_COMPRESS_ZSTD_LEVEL, level);
         }
         found = new Configured(base, Map.copyOf(properties), conf);
         last = found;

@@ -1,5 +1,8 @@
 package tidemark.parquet;
 
+import static org.apache.iceberg.shaded.org.apache.parquet.hadoop.codec.ZstandardCodec.DEFAULT_PARQUET_COMPRESS_ZSTD_LEVEL;
+import static org.apache.iceberg.shaded.org.apache.parquet.hadoop.codec.ZstandardCodec.PARQUET_COMPRESS_ZSTD_LEVEL;
+
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
@@ -23,6 +26,7 @@ import org.apache.iceberg.shaded.org.apache.parquet.column.ParquetProperties;
 import org.apache.iceberg.shaded.org.apache.parquet.hadoop.CodecFactory.BytesCompressor;
 import org.apache.iceberg.shaded.org.apache.parquet.hadoop.ColumnChunkPageWriteStore;
 import org.apache.iceberg.shaded.org.apache.parquet.hadoop.ParquetFileWriter;
+import org.apache.iceberg.shaded.org.apache.parquet.hadoop.metadata.CompressionCodecName;
 import org.apache.iceberg.shaded.org.apache.parquet.schema.MessageType;
 import org.apache.spark.sql.catalyst.InternalRow;
 import tidemark.decode.Record;
@@ -89,7 +93,11 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
     this.mode = mode;
     this.conf = conf;
     this.truncate = conf.getInt(TRUNCATE, ParquetProperties.DEFAULT_COLUMN_INDEX_TRUNCATE_LENGTH);
-    this.compressor = new ParquetCodecFactory(conf, SMALL).getCompressor(settings.codec());
+    BytesCompressor streams = new ParquetCodecFactory(conf, SMALL).getCompressor(settings.codec());
+    this.compressor =
+        settings.codec() == CompressionCodecName.ZSTD
+            ? new ZstdPages(streams, conf.getInt(PARQUET_COMPRESS_ZSTD_LEVEL, DEFAULT_PARQUET_COMPRESS_ZSTD_LEVEL))
+            : streams;
     List<Leaf> found = new ArrayList<>();
     row.leaves(found::add);
     this.leaves = found.toArray(new Leaf[0]);
