@@ -27,6 +27,8 @@ from topics import Cluster, Topic
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.spark import connect
+from tidemark.engine.access.spark_limits import NO_CODE
 from tidemark.engine.config.configuration import Configuration, load
 from tidemark.engine.lane.catch_up import catch_up
 from tidemark.services.stack import Stack
@@ -44,6 +46,11 @@ class Lakehouse:
     contracts: Path
     status: Mapping[str, Any]
     environment: dict[str, str] = field(default_factory=dict)
+    makes_code: bool = False
+    """Whether Spark makes code for whatever the in-process runs do, as it does where many rows are at work.
+
+    It is what most of a test's CPU goes to, and Spark's own affair; processes of their own have it as the product does.
+    """
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -60,7 +67,13 @@ class Lakehouse:
 
     def open_lake(self, *, session: Callable[[], SparkSession] | None = None) -> Lake:
         """Clients of their own, as every process has them."""
-        return Lake(self.configuration(), session=session) if session else Lake(self.configuration())
+        return Lake(self.configuration(), session=session or self._session)
+
+    def _session(self) -> SparkSession:
+        spark = connect(self.status["spark"]["remote"])
+        for key, value in ({} if self.makes_code else NO_CODE).items():
+            spark.conf.set(key, value)
+        return spark
 
     def configuration(self) -> Configuration:
         return load(None, self.contracts, environ=os.environ, home=self.home)
@@ -287,12 +300,14 @@ def until(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
         time.sleep(0.05)
 
 
-def lakehouse(status: Mapping[str, Any], folder: Path) -> Iterator[Lakehouse]:
+def lakehouse(status: Mapping[str, Any], folder: Path, *, makes_code: bool = False) -> Iterator[Lakehouse]:
     """A lakehouse for a fixture: fresh contracts, a stack that is healthy afterwards."""
     contracts = folder / "contracts"
     contracts.mkdir()
     home = Path(status["home"])
-    made = Lakehouse(home, contracts, Stack(home).status())  # an earlier test may have restarted a service
+    made = Lakehouse(
+        home, contracts, Stack(home).status(), makes_code=makes_code
+    )  # an earlier test may have restarted a service
     try:
         yield made
     finally:

@@ -10,8 +10,11 @@ import pytest
 
 
 @pytest.fixture
-def lakehouse(stack: dict[str, Any], tmp_path: Path) -> Iterator[made.Lakehouse]:
-    yield from made.lakehouse(stack, tmp_path)
+def lakehouse(
+    request: pytest.FixtureRequest, stack: dict[str, Any], tmp_path: Path
+) -> Iterator[made.Lakehouse]:
+    makes_code = request.node.get_closest_marker("makes_code") is not None
+    yield from made.lakehouse(stack, tmp_path, makes_code=makes_code)
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from tidemark.engine.operate.backfill.pace import Pace
 from tidemark.engine.operate.backfill.plan import Asked
 from tidemark.engine.table.operations import Signature
 
+pytestmark = pytest.mark.makes_code
+
 ADA = Signature("ada", "a test", run_id="backfill-1")
 DRY = Signature("ada", "a test", dry_run=True)
 MAY = datetime(2021, 5, 1, tzinfo=UTC)

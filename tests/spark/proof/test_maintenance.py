@@ -34,6 +34,8 @@ from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_offset
 
+pytestmark = pytest.mark.makes_code
+
 SOON = {"compaction": {"min_input_files": 2}, "snapshots": {"max_age": "1s", "min_keep": 1}}
 """A hot partition then waits for eight files; only what is needed outlives an expiry."""
 DAY_MS = 86_400_000

@@ -20,6 +20,8 @@ from tidemark.engine.table.properties import set_properties
 from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_offset
 
+pytestmark = pytest.mark.makes_code
+
 NEWER = {**ORDER, "doc": "the same fields, another schema"}
 ADA = Signature("ada", "a test", run_id="replay-1")
 

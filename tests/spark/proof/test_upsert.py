@@ -12,6 +12,8 @@ from upserted import Upserted
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.table.operations import Signature
 
+pytestmark = pytest.mark.makes_code
+
 KEYS = 24_000
 
 

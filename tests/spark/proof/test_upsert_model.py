@@ -20,6 +20,8 @@ from tidemark.engine.merge.plan import LIMIT
 from tidemark.engine.operate.accept_upsert import accept_either
 from tidemark.engine.table.operations import Signature
 
+pytestmark = pytest.mark.makes_code
+
 LOGS = 80
 
 
