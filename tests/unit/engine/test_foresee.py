@@ -16,7 +16,7 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.engine.access.registry import RegisteredSchema
-from tidemark.engine.access.table_state import UPSERT_OF, read_state
+from tidemark.engine.access.table_state import OWNED, UPSERT_OF, read_state
 from tidemark.engine.merge.table import DELETES, KEYS, ORDER
 from tidemark.engine.preview.foresee import Foresight, foresee
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
@@ -129,6 +129,32 @@ class TestAnUpsertTableBeforeItsFirstLoad:
     def test_that_fits_has_nothing_to_do(self, lake: Any) -> None:
         found = self.foreseen(lake, partition_by=["day(at)"], sort_by=["email"], deletes="soft")
         assert (found.verdict, found.changes) == ("nothing", ())
+
+    @pytest.mark.parametrize(
+        ("made", "topic", "reason"),
+        [
+            ({OWNED: "orders"}, "orders", "It is an append table, which holds topic orders"),
+            ({}, "", "It was made with"),
+            ({UPSERT_OF: "shop.orders", KEYS: '["email"]'}, "", '["email"]'),
+            ({UPSERT_OF: "shop.orders", KEYS: '["id"]', ORDER: '["_kafka.offset"]', DELETES: "hard"}, "", ""),
+            ({UPSERT_OF: "shop.sales"}, "", ""),
+        ],
+        ids=["an append table", "of others", "of other keys", "its own", "of a table to be renamed"],
+    )
+    def test_in_whose_place_is_another_is_told(
+        self, lake: Any, made: dict[str, str], topic: str, reason: str
+    ) -> None:
+        """Given a table of the upsert table's name that no merge would go into, when planned, then that is told before rows are loaded for it."""
+        lake.catalog.create_namespace("shop")
+        table = lake.catalog.create_table(
+            "shop.orders_current", pa.schema([("id", pa.int64())]), properties=made
+        )
+        if topic:
+            ledger = Ledger(cluster_id="c", topic_id="t", topic=topic, next={0: 1})
+            table.append(pa.table({"id": [1]}), snapshot_properties={LEDGER_PROPERTY: ledger.to_json()})
+        found = self.foreseen(lake)
+        assert found.verdict == ("impossible" if reason else "nothing")
+        assert [reason in each["reason"] for each in found.changes] == [True] * bool(reason)
 
 
 class TestAnUpsertTableWhoseAppendTableIsToChange:

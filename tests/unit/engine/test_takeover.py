@@ -200,6 +200,29 @@ class TestATableThatTheContractNamesAnew:
         lake.declare(now, contract("shop.orders_current", topic="clicks"))
         assert "_current" not in renaming(lake, now).changes[0].reason
 
+    def test_is_not_loaded_anew_where_its_name_is_to_be_the_upsert_tables(self, lake: Any) -> None:
+        """Given a table whose name its contract gives to the upsert table, when planned or run, then nothing is made anew; with another upsert table it is renamed."""
+        lake.load("shop.orders")
+        now = contract("shop.orders_log", upsert={"keys": ["id"], "table": "shop.orders"})
+        lake.declare(now)
+        lake.loaded = lambda _: False
+        plan = renaming(lake, now)
+        assert (plan.verdict, plan.changes[0].old) == ("impossible", "shop.orders")
+        assert "name another `upsert.table`" in plan.changes[0].reason
+        assert not_new(lake, now).state == "schema_review"
+        assert releases(lake) == []
+        other = contract("shop.orders_log", upsert={"keys": ["id"], "table": "shop.orders_current"})
+        lake.declare(other)
+        assert renaming(lake, other).verdict == "review"
+
+    def test_is_none_of_the_upsert_tables_that_are_there(self, lake: Any) -> None:
+        """Given an append table that somebody has dropped, when it is planned, then its upsert table is not taken for a former one."""
+        now = contract("shop.orders", upsert={"keys": ["id"], "table": "shop.orders_current"})
+        lake.catalog.create_namespace("shop")
+        lake.upsert("shop.orders_current", "shop.orders")
+        lake.declare(now)
+        assert renaming(lake, now) is None
+
     @pytest.mark.parametrize("steps", range(9))
     def test_may_die_after_any_step_and_ends_the_same_when_it_is_approved_again(
         self, lake: Any, monkeypatch: pytest.MonkeyPatch, steps: int

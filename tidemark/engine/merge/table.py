@@ -32,6 +32,7 @@ ORDER = "tidemark.order-by"
 DELETES = "tidemark.deletes"
 _LAYOUT = frozenset({"partition_spec", "sort_order", "format_version"})
 """What may wait for a person, or be impossible, while merges go on."""
+_NAME_ANOTHER = "name another upsert.table"
 _MADE_ANEW = (
     "Name another `upsert.table`, or drop this one and accept its first load: append rows make it anew."
 )
@@ -56,7 +57,8 @@ def prepare(lake: Lake, current: UpsertTable, state: TableState, append: Struct,
         create(lake, contract, columns, _properties(current), all_keys)
         return lake.state(contract.table)
     if why := made_otherwise(current, state):
-        raise Stopped("table_incompatible", contract.table, why, next_step=_anew(contract.table))
+        step = _NAME_ANOTHER if state.ledger else _anew(contract.table)
+        raise Stopped("table_incompatible", contract.table, why, next_step=step)
     plan = plan_follow(current, state, columns)
     waits = [c for c in plan.of("review", "impossible") if c.kind not in _LAYOUT]
     if clashing := [c for c in waits if c.kind == "incompatible"]:
@@ -145,11 +147,13 @@ def _identity(current: UpsertTable) -> dict[str, str]:
 
 
 def _anew(table: str) -> str:
-    return f"name another upsert.table, or drop this one and then: tidemark accept {table} --first-load --reason …"
+    return f"{_NAME_ANOTHER}, or drop this one and then: tidemark accept {table} --first-load --reason …"
 
 
 def made_otherwise(current: UpsertTable, state: TableState) -> str:
-    """Why the table cannot be merged into: it was made for other keys, another order or other deletes. Empty if not."""
+    """Why the table cannot be merged into: an append table, or made for other keys, order or deletes. Empty if not."""
+    if state.ledger is not None:
+        return f"It is an append table, which holds topic {state.ledger.topic}. Name another `upsert.table`."
     wanted = {UPSERT_OF: current.append.table, **_identity(current)}
     other = {
         key: state.properties.get(key) for key, value in wanted.items() if state.properties.get(key) != value

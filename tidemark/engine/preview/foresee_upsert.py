@@ -9,7 +9,7 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.plan.schema_plan import applied
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import translated
-from tidemark.engine.access.table_state import TableState
+from tidemark.engine.access.table_state import UPSERT_OF, TableState
 from tidemark.engine.merge.missing_rows import lacking
 from tidemark.engine.merge.pair import read_pair
 from tidemark.engine.merge.table import columns_for, lacking_columns, made_otherwise, plan_follow
@@ -24,7 +24,8 @@ _LATER = "rows of {} are to have other columns; what waits for them can be appro
 def foresee_upsert(lake: Lake, current: UpsertTable) -> Foresight:
     """The plan of an upsert table as of now, of the columns that its append table has or is to have.
 
-    While its append table has no rows there is nothing to do; what cannot be made of its columns is told all the same.
+    While its append table has no rows there is nothing to do; what cannot be made of its columns, or merged into the
+    table that is there, is told all the same.
 
     Raises:
         Outage: the catalog or the registry does not answer.
@@ -89,6 +90,9 @@ def _schemas(lake: Lake, current: UpsertTable, state: TableState) -> TopicSchema
 def _before_the_first_load(lake: Lake, current: UpsertTable, state: TableState) -> Foresight:
     append, contract = current.append, current.contract
     nothing = Foresight(contract.table, "", "nothing", ())
+    of = state.properties.get(UPSERT_OF, append.table)  # a rename of that one brings it along
+    if state.exists and of == append.table and (why := made_otherwise(current, state)):
+        return replace(prevented(nothing, "incompatible", why), affects=(asset(contract.table),))
     absent = lake.state(append.table, ledger=False)
     wanted = None if absent.exists else _schemas(lake, current, absent).wanted()
     if wanted is None:

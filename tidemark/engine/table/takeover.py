@@ -53,8 +53,11 @@ def renaming(lake: Lake, contract: Contract) -> SchemaPlan | None:
         return SchemaPlan(
             contract.table, (Change("rename", (), names, contract.table, "impossible", reason),)
         )
-    if both := _two_quarantines(lake, contract, former[0].table):
-        return SchemaPlan(contract.table, (Change("rename", (), names, contract.table, "impossible", both),))
+    hindered = _needed_name(contract, names) or _two_quarantines(lake, contract, names)
+    if hindered:
+        return SchemaPlan(
+            contract.table, (Change("rename", (), names, contract.table, "impossible", hindered),)
+        )
     others = [f"{a} to {b}" for a, b in _with_it(lake, contract, former[0]) if a != b]
     along = f", and {', '.join(others)}" if others else ""
     anew = f". To load {contract.table} anew instead: tidemark accept {contract.table} --first-load"
@@ -76,6 +79,16 @@ def rename(lake: Lake, contract: Contract, plan: SchemaPlan) -> None:
             set_properties(lake, target, {UPSERT_OF: contract.table})
     _remember_upsert(lake, contract, old)
     _move(catalog, old, contract.table)
+
+
+def _needed_name(contract: Contract, former: str) -> str:
+    """Why the table cannot be renamed: its name is to be the upsert table's. Empty if it is not."""
+    if not (contract.upsert and contract.upsert.table == former):
+        return ""
+    return (
+        f"{former} holds topic {contract.topic} and this contract makes it its upsert table: name another "
+        f"`upsert.table`, and {former} can be renamed to {contract.table} with its rows"
+    )
 
 
 def _two_quarantines(lake: Lake, contract: Contract, former: str) -> str:
@@ -232,14 +245,17 @@ def releases(lake: Lake) -> list[SchemaPlan]:
 def unclaimed(lake: Lake, contract: Contract | None = None) -> Iterator[TableState]:
     """Append tables of Tidemark that no contract of this configuration names; the shadow of a backfill is none.
 
-    `contract`: only those of its file. Which file has made a table is looked at once, or the first loads of many
-    topics would each read all foreign tables of the catalog.
+    `contract`: only those of its file, the name of its upsert table included. Which file has made a table is
+    looked at once, or the first loads of many topics would each read all foreign tables of the catalog.
 
     Raises:
         Stopped, Outage: one cannot be read that may be what `contract` has made before (`_may_be_its`).
     """
     unread, dead = list[str](), list[str]()
-    yield from _read(lake, _others(lake.catalog, _names(lake.configuration)), contract, unread)
+    names = _names(lake.configuration)
+    if contract is not None and contract.upsert and contract.upsert.table:
+        names.discard(contract.upsert.table)
+    yield from _read(lake, _others(lake.catalog, names), contract, unread)
     if unread and contract is not None:
         time.sleep(PAUSE)
         yield from _read(lake, unread, contract, dead)
