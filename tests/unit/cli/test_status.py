@@ -15,7 +15,7 @@ from tidemark.domain.config.platform import Platform
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.states import State
-from tidemark.engine.access.table_state import ACCEPTED_BATCH, PAUSED, TableState
+from tidemark.engine.access.table_state import ACCEPTED_BATCH, PAUSED, UPSERT_OF, TableState
 from tidemark.engine.look.quarantined import CauseCount
 from tidemark.engine.look.sightings import Look, Memory
 from tidemark.engine.look.status import Facts, Hint, Status, judge
@@ -119,6 +119,13 @@ def test_a_topic_without_an_id_is_told_apart_by_offsets_alone_and_status_says_so
         ),
         ({"table": TableState("shop.orders", exists=True)}, "lagging"),
         ({"table": TableState("shop.orders", exists=True), "hint": Hint(loaded=True)}, "ledger_missing"),
+        (
+            {
+                "table": TableState("shop.orders", exists=True, properties={UPSERT_OF: "shop.log"}),
+                "hint": Hint(loaded=True),
+            },
+            "table_incompatible",
+        ),
         ({"table": TableState("shop.orders", exists=False), "topic": topic(0)}, "fresh"),
         ({"topic": topic(150), "unreachable": "spark_down"}, "spark_down"),
         ({"unreachable": "spark_down"}, "fresh"),

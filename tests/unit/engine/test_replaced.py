@@ -134,6 +134,28 @@ def test_a_table_made_by_hand_that_lacks_columns_is_not_accepted(
     assert lake.state("shop.orders", ledger=False) == before
 
 
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("says", [{UPSERT_OF: "shop.log"}, {}], ids=["by its properties", "by its ledger"])
+def test_an_upsert_table_is_never_loaded_from_a_topic(
+    lake: Lake, contract: Contract, monkeypatch: pytest.MonkeyPatch, says: dict[str, str], *, known: bool
+) -> None:
+    """Given a contract that names what was its upsert table, when it is run, planned or its first load accepted, then it stops and says whose it is, for each row would be there twice; nothing is written."""
+    lake.catalog.drop_table("shop.orders")
+    _load(lake, "shop.orders", MERGED.model_copy(update={"append_table": "shop.log"}), says)
+    before = lake.state("shop.orders")
+    monkeypatch.setattr(lake, "loaded", lambda _: known)
+    for act in (
+        lambda: make_plan(lake, contract, "run-1", Limits(known=known)),
+        lambda: foresee(lake, contract),
+        lambda: accept(lake, contract, "first-load", ANN),
+        lambda: accept(lake, contract, "first-load", replace(ANN, dry_run=True)),
+    ):
+        with pytest.raises(Stopped, match=r"upsert table of shop\.log") as stopped:
+            act()
+        assert stopped.value.state == "table_incompatible"
+    assert lake.state("shop.orders") == before
+
+
 def test_an_upsert_table_replaced_by_an_empty_one_is_made_anew_once_that_is_accepted(lake: Lake) -> None:
     """Given an upsert table that was replaced, when merged, then it stops as one without its snapshots; accepted, the next merge makes it anew."""
     current = upsert_tables(lake.configuration.contracts)["shop.orders_current"]

@@ -96,6 +96,11 @@ class TableState:
         return OWNED in self.properties
 
     @property
+    def made_of(self) -> str | None:
+        """The append table of an upsert table, or of its memory of deletes."""
+        return self.properties.get(UPSERT_OF) or (self.merged.append_table if self.merged else None)
+
+    @property
     def ledger_lost(self) -> bool:
         """It has snapshots and no receipt; or the tag alone, which stays where an empty table replaces it."""
         return self.receipt is None and (self.head, self.tagged) != (None, None)

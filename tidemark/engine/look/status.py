@@ -230,8 +230,9 @@ def _fault(facts: Facts) -> State | None:
         return "paused"
     if facts.topic_fault or facts.topic is None:
         return facts.topic_fault or "topic_missing"
-    if facts.hint.loaded and not facts.loaded:
-        return "ledger_missing" if table.exists else facts.gone
+    if not facts.loaded and (table.made_of or facts.hint.loaded):
+        replaced: State = "table_incompatible" if table.made_of else "ledger_missing"
+        return replaced if table.exists else facts.gone
     if facts.misnamed:
         return "misconfigured"
     return facts.finding.state if facts.finding else None

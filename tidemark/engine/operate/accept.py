@@ -27,7 +27,7 @@ from tidemark.engine.operate.cut_off import unread_from
 from tidemark.engine.schema.evolve import SETTLED_IDS, settled_ids
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.absent import unloaded
-from tidemark.engine.table.first_load import check_fit, first_epoch, first_ledger, prepare
+from tidemark.engine.table.first_load import check_fit, first_epoch, first_ledger, not_append, prepare
 from tidemark.engine.table.folder import folder_fault
 from tidemark.engine.table.operations import Operation, Signature, log_operation
 from tidemark.engine.table.properties import set_properties
@@ -64,6 +64,8 @@ def _first_load(lake: Lake, contract: Contract, signature: Signature) -> Operati
     state, topic = _unledgered(lake, contract), lake.topic(contract)
     if state.ledger is not None:
         raise _nothing(contract, "the ledger is there", "first-load")
+    if merged := not_append(contract, state):
+        raise merged
     if not state.exists and (fault := folder_fault(lake, contract.table)):
         raise fault
     schemas = read_schemas(lake, contract, state)

@@ -24,6 +24,7 @@ from tidemark.engine.schema.keys import key_fault, untold_keys
 from tidemark.engine.schema.subjects import subjects_of
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
 from tidemark.engine.table.absent import gone, replaced
+from tidemark.engine.table.first_load import not_append
 from tidemark.engine.table.folder import folder_fault
 from tidemark.engine.table.takeover import adoption, releases, renaming
 
@@ -79,6 +80,8 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
             return _complete(lake, contract, of_plan(moved))
         if not state.exists and (missing := gone(lake, contract.table)):
             raise missing
+        if merged := not_append(contract, state):
+            raise merged
         if state.exists and state.ledger is None and lake.loaded(contract.table):
             lake.state(contract.table)  # of one of ours it says where the ledger was looked for
             raise replaced(contract, state)

@@ -5,6 +5,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState, load, load_beside
+from tidemark.engine.table.first_load import not_append
 from tidemark.engine.table.takeover import why_not_anew
 
 _LOADED = "Earlier runs have loaded it."
@@ -26,7 +27,9 @@ def gone(lake: Lake, table: str) -> Stopped | None:
 
 
 def replaced(contract: Contract, state: TableState) -> Stopped:
-    """Of a table that has no ledger, though runs have loaded one of its name."""
+    """Of a table that has no ledger, though runs have loaded one of its name, or merged into it."""
+    if merged := not_append(contract, state):
+        return merged
     table, why = contract.table, "Earlier runs have loaded it; this one was made in its place."
     ours = state.columns is not None and state.columns.field(KAFKA_COLUMN.name) is not None
     anew = f"drop or rename it, for it has no {KAFKA_COLUMN.name}; then tidemark accept {table} --first-load --reason …"

@@ -48,11 +48,13 @@ def prepare(
     `says` are properties of the schemas that it is made for; `act` is as for `publish`.
 
     Raises:
-        Stopped: `table_incompatible` when a table of this name exists and its columns do not fit, `ledger_missing` when
-            it has rows of this very topic.
+        Stopped: `table_incompatible` when a table of this name exists and its columns do not fit, or it is an upsert
+            table; `ledger_missing` when it has rows of this very topic.
         Overtaken: another run is doing the same; plan again.
     """
     state = lake.state(contract.table)
+    if merged := not_append(contract, state):
+        raise merged
     if not state.exists:
         _create(lake, contract, topic, columns, says)
     elif not state.owned:
@@ -68,6 +70,19 @@ def prepare(
         set_properties(
             lake, contract.table, {**_own_properties(lake, contract, topic, columns), **says, **kept}
         )
+
+
+def not_append(contract: Contract, state: TableState) -> Stopped | None:
+    """Why no topic is loaded into a table: it is an upsert table, and has each key's newest record already."""
+    if state.ledger is not None or state.made_of is None:
+        return None
+    return Stopped(
+        "table_incompatible",
+        contract.table,
+        f"It is the upsert table of {state.made_of}, and no topic is loaded into one.",
+        topic=contract.topic,
+        next_step="name another `table` in the contract, or rename or drop this one first",
+    )
 
 
 def require_read(table: str, columns: Struct) -> None:
