@@ -1,8 +1,9 @@
 """A table belongs to the topic of its ledger: renamed in the contract it is renamed, without one it is released."""
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,9 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import ForbiddenError, ServerError
+from pyiceberg.schema import Schema
 from pyiceberg.table.update import RemoveSnapshotRefUpdate
+from unserved import ORDERS, lake_in
 
 from tidemark.domain.columns.types import LONG, STRING, Field, Struct, table_columns
 from tidemark.domain.config.contract import Contract
@@ -21,15 +24,19 @@ from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
 from tidemark.domain.plan.contract_record import RECORD, contract_edits, record_text
+from tidemark.engine.access.iceberg_types import iceberg_fields
 from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.table_state import read_state
+from tidemark.engine.config.configuration import load
+from tidemark.engine.ingest.plan import Limits, make_plan
 from tidemark.engine.look.status import Facts, Hint, judge
 from tidemark.engine.look.tables import hinted
 from tidemark.engine.merge.table import prepare
 from tidemark.engine.schema.evolve import Approval, begin_rename, finish
 from tidemark.engine.schema.history import history
-from tidemark.engine.table import takeover
+from tidemark.engine.table import first_load, takeover
 from tidemark.engine.table.absent import gone, not_new
+from tidemark.engine.table.branch import ref_at
 from tidemark.engine.table.folder import taken_folder
 from tidemark.engine.table.takeover import adoption, releases, rename, renaming
 
@@ -589,6 +596,42 @@ class TestATableThatTheContractNamesAnew:
         assert len(looked) == 5
         lake.load("shop.orders")
         assert renaming(lake, ours[0]).verdict == "review"
+
+
+@pytest.mark.parametrize("theirs", [False, True])
+def test_a_table_follows_its_file_and_topic_with_each_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, theirs: bool
+) -> None:
+    """Given a contract file that was moved and whose topic was renamed, when it is run and then names its table anew, then that is a rename; another's table that it names by mistake stays another's."""
+    lake = lake_in(tmp_path, ORDERS)
+    monkeypatch.setattr(first_load, "set_properties", _set)
+    monkeypatch.setattr(lake, "topic", lambda _: Topic("orders", "c", "t", {0: 0}, {0: 2}, {0: 2}))
+    columns = table_columns(Struct((Field("id", LONG), Field("_extra", STRING))))
+    was = {"tidemark.topic": "was", "tidemark.cluster": "was", "tidemark.contract-file": "/was.yaml"}
+    made = lake.catalog.create_table(
+        "shop.orders", Schema(*iceberg_fields(columns.fields, count(1))), properties=was
+    )
+    ledger = Ledger(cluster_id="c", topic_id="u" if theirs else "t", topic="orders", next={0: 2})
+    made.append(
+        made.schema().as_arrow().empty_table(), snapshot_properties={LEDGER_PROPERTY: ledger.to_json()}
+    )
+    commit(made, (), (ref_at(LEDGER_TAG, "tag", made.current_snapshot().snapshot_id),))
+    with nullcontext() if not theirs else pytest.raises(Stopped, match="topic_recreated"):
+        make_plan(lake, lake.configuration.contract("shop.orders"), "r", Limits(known=True))
+    said = lake.state("shop.orders").properties
+    assert {key: said[key] for key in was} == (
+        was
+        if theirs
+        else {
+            "tidemark.topic": "orders",
+            "tidemark.cluster": "main",
+            "tidemark.contract-file": f"{tmp_path}/contracts/orders.yaml",
+        }
+    )
+    (tmp_path / "contracts" / "orders.yaml").write_text(ORDERS.replace("shop.orders", "shop.bought"))
+    lake.configuration = load(tmp_path / "platform.yaml", tmp_path / "contracts", environ={}, home=tmp_path)
+    plan = renaming(lake, lake.configuration.contract("shop.bought"))
+    assert (plan is None) == theirs
 
 
 class TestATableWithoutAContract:

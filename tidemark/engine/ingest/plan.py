@@ -30,6 +30,7 @@ from tidemark.engine.schema.writer import Writer
 from tidemark.engine.schema.writers import VARIANT_FORMAT, TopicSchemas, read_schemas
 from tidemark.engine.table.absent import lost, replaced
 from tidemark.engine.table.branch import Attempt
+from tidemark.engine.table.first_load import keep_origin
 
 MANY_VERSIONS = 16
 """Of a subject; up to so many are looked for in every batch."""
@@ -224,6 +225,7 @@ def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Pl
     if ledger != before:  # it may have read further since than the topic reached
         topic = lake.topic(contract)
     topic, ranges = _cut(contract, state, ledger, topic, limits)
+    keep_origin(lake, contract, topic, state)
     pause_point("planned")
     if not ranges:
         return None

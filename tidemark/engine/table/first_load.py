@@ -30,7 +30,7 @@ from tidemark.engine.table.starting_offsets import starting_offsets
 
 CLUSTER = "tidemark.cluster"
 DECLARED_IN = "tidemark.contract-file"
-"""The file that declared the table when it was made: by it a renamed table is recognised."""
+"""The file that declares the table: by it a renamed table is recognised."""
 
 
 def prepare(
@@ -213,12 +213,26 @@ def contract_file(lake: Lake, contract: Contract) -> str:
     return str(Path(origin.file).absolute()) if origin and origin.file else ""
 
 
-def _own_properties(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> dict[str, str]:
-    known = {
+def keep_origin(lake: Lake, contract: Contract, topic: Topic, state: TableState) -> None:
+    """Let a table that a file declares say where it is loaded from: the file may have moved, the topic be another."""
+    known = _origin(lake, contract, topic)
+    stale = {key: value for key, value in known.items() if value and state.properties.get(key) != value}
+    if stale and known[DECLARED_IN]:
+        set_properties(lake, contract.table, stale)
+
+
+def _origin(lake: Lake, contract: Contract, topic: Topic) -> dict[str, str | None]:
+    return {
         OWNED: contract.topic,
         DECLARED_IN: contract_file(lake, contract),
         CLUSTER: contract.cluster,
         "tidemark.cluster-id": topic.cluster_id,
+    }
+
+
+def _own_properties(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> dict[str, str]:
+    known = {
+        **_origin(lake, contract, topic),
         TYPE_RULES_PROPERTY: str(TYPE_RULES),
         MEANINGS: meanings_property(columns),
         RECORD: record_text(contract),
