@@ -8,7 +8,7 @@ from time import monotonic
 from sensors.runs import operated
 from sensors.tick import HANGS, OUTAGES_ASKED, Tick
 from tidemark.domain.cadence.reading import READ_EVERY, READ_TROUBLED_EVERY, Known, to_read
-from tidemark.domain.cadence.request import mark_of, some
+from tidemark.domain.cadence.request import some
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
@@ -93,7 +93,7 @@ class AppendTick(Tick):
             entry.committed = dict(state.ledger.next) if state.ledger else None
             entry.topic_id = (state.ledger.topic_id or "")[:8] or None if state.ledger else None
             entry.mark = f"{state.uuid}|{state.head}|{sorted(state.properties.items())}"
-        entry.mark = mark_of(contract, self._topic_id(contract), entry.mark)
+        entry.mark = self._mark(contract, self._topic_id(contract), entry.mark)
         entry.read_at, entry.lost = self.now, None
         entry.mark_trouble()
 

@@ -15,7 +15,7 @@ from sensors.observations import (
     topic_observations,
     unseen_freshness,
 )
-from sensors.on_disk import runnable
+from sensors.on_disk import digests, runnable
 from sensors.run_requests import requested
 from tidemark.domain.cadence.event_budget import report_period
 from tidemark.domain.cadence.request import Ask
@@ -36,7 +36,15 @@ def answer(
     try:
         bury(context.instance, resource.places.home)
         lake = resource.shared()
-        tick = AppendTick(lake, context.instance, lane_name, lane, contracts, parse(context.cursor))
+        tick = AppendTick(
+            lake,
+            context.instance,
+            lane_name,
+            lane,
+            contracts,
+            parse(context.cursor),
+            digests=digests(resource),
+        )
         decision, to_reload = runnable(context, resource, lane_name, tick.decide())
     except TidemarkError as error:
         return dg.SensorResult(skip_reason=str(error))

@@ -15,7 +15,6 @@ from sensors.runs import ended, operated, under_way
 from sensors.tick import OUTAGES_ASKED, Tick
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.cadence.reading import READS, witnessed
-from tidemark.domain.cadence.request import mark_of
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.errors import Outage, Stopped
@@ -126,7 +125,7 @@ class MergeTick(Tick):
             entry.sightings = [waits] if waits else []
             mark = f"{found.state.uuid}|{found.state.head}|{sorted(found.state.properties.items())}"
         level = isinstance(found, Pair) and entry.exists and not found.behind and not entry.paused
-        entry.mark, entry.read_at = mark_of(contract, None, mark), self.now if level else None
+        entry.mark, entry.read_at = self._mark(contract, None, mark), self.now if level else None
         entry.lost = None
         entry.mark_trouble()
 

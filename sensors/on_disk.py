@@ -1,5 +1,6 @@
 """What a run that begins now would find: it reads the files anew, a sensor has what the definitions were made of."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import dagster as dg
@@ -36,6 +37,16 @@ def runnable(
     due = tuple(table for table in decision.due if table in served)
     remark = f"{first_few(gone, _SHOWN)}: no contract of lane {lane} on disk any more, reload the definitions"
     return replace(decision, tables=tables if due else (), due=due, reason=remark), fresh
+
+
+def digests(resource: LakeResource) -> Mapping[str, str]:
+    """By table, that of its contract, an upsert table's by its append table; empty where no run could read them."""
+    try:
+        found = on_disk(resource.places)
+    except ConfigurationError:
+        return {}
+    upserts = {table: each.append.digest for table, each in upsert_tables(found.contracts).items()}
+    return {each.table: each.digest for each in found.contracts} | upserts
 
 
 def to_reload(context: dg.SensorEvaluationContext, resource: LakeResource) -> str | None:

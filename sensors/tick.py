@@ -14,7 +14,7 @@ from sensors.cursor import CATALOG, Cache, Entry
 from sensors.runs import Ended, ended, under_way
 from tidemark.domain.cadence.lag import Sighting, of_this_topic, prune
 from tidemark.domain.cadence.reading import quiet_every
-from tidemark.domain.cadence.request import OUTAGE_BACKOFF, Ask, Seen, Trouble, ask, some
+from tidemark.domain.cadence.request import OUTAGE_BACKOFF, Ask, Seen, Trouble, ask, mark_of, some
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import Outage, Stopped
@@ -47,6 +47,8 @@ class Tick(ABC):
     states: dict[str, TableState] = field(default_factory=dict)
     """Of the tables that were read in this tick."""
     down: list[str] = field(default_factory=list)
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """Of contracts as a run that begins now would read them (`on_disk.digests`)."""
 
     @property
     def catalog_down(self) -> bool:
@@ -107,6 +109,9 @@ class Tick(ABC):
             self.down.append(f"the catalog is {why}")
         else:
             self.down += some(list(said), lambda table: f"{table} is {said[table]}")
+
+    def _mark(self, contract: Contract, topic_id: str | None, table: str) -> str:
+        return mark_of(self.digests.get(contract.table, contract.digest), topic_id, table)
 
     def _topic(self, contract: Contract) -> Topic | None:
         return self.topics.get(contract.cluster, {}).get(contract.topic)

@@ -9,7 +9,7 @@ from sensors.cursor import dump, parse
 from sensors.dead_runs import bury
 from sensors.merge_tick import MergeTick
 from sensors.observations import merge_freshness_changes, results_of_the_dead, unseen_freshness
-from sensors.on_disk import runnable
+from sensors.on_disk import digests, runnable
 from sensors.run_requests import requested
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
@@ -27,7 +27,13 @@ def answer(
     try:
         bury(context.instance, resource.places.home)
         tick = MergeTick(
-            resource.shared(), context.instance, lane_name, lane, contracts, parse(context.cursor)
+            resource.shared(),
+            context.instance,
+            lane_name,
+            lane,
+            contracts,
+            parse(context.cursor),
+            digests=digests(resource),
         )
         decision, _ = runnable(context, resource, lane_name, tick.decide())
     except TidemarkError as error:

@@ -487,6 +487,21 @@ def test_a_stop_state_is_left_alone_until_its_table_changes(tick, lake, instance
     assert tables_of(request) == ["shop/orders"]
 
 
+def test_a_stop_state_is_left_alone_until_its_contract_changes_on_disk(tick, lake, instance, run_of, where):
+    """Given a table that stopped for its contract, when the file is edited and nothing reloaded, then the next run, which reads it, is asked for at once."""
+    tick()
+    lake.ends["orders"] = {0: 25}
+    tick()
+    stopped = json.dumps({"shop.orders": "quality_blocked"})
+    _finished(instance, run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True), stopped)
+    assert "quality_blocked, tried again in 5" in tick(later=5).skip_message
+    assert tick(later=120).run_requests == []
+    file = where.contracts_dir / "orders.yaml"
+    file.write_text(file.read_text() + "quality: [{column: id, check: not_null}]\n")
+    (request,) = tick(later=140).run_requests
+    assert tables_of(request) == ["shop/orders"]
+
+
 def test_a_crashed_run_is_trouble_for_its_tables_and_a_terminated_one_is_not(tick, lake, instance, run_of):
     tick()
     lake.ends["orders"] = {0: 25}

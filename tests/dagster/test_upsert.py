@@ -23,6 +23,7 @@ from sensors import merge_tick
 from sensors import tick as ticks
 from sensors.cursor import CATALOG, Cache, Entry, dump, parse
 from tidemark.domain.cadence.reading import READS
+from tidemark.domain.cadence.request import Trouble
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane, Spark
@@ -474,6 +475,21 @@ def test_a_catalog_that_is_down_is_asked_for_a_few_tables_and_told_of_once(very_
     assert len(asked) < merge_tick.PARALLEL + ticks.OUTAGES_ASKED
     assert made.down == ["the catalog is catalog_down: database is locked"]
     assert not decision.tables
+
+
+def test_an_upsert_table_that_stopped_is_tried_again_when_its_contract_changes_on_disk(
+    ticking, upserting, monkeypatch
+):
+    """Given an upsert table that stopped for its contract, when the file is edited and nothing reloaded, then a merge is asked for at once."""
+    found = pair(upserting, merged={0: 5}, end={0: 9}, waited=timedelta(hours=1))
+    monkeypatch.setattr(merge_tick, "read_pairs", lambda *_: {CURRENT_TABLE: found})
+    stopped = Trouble("table_incompatible", 1, datetime.now(UTC))
+    first = ticking(dump(Cache({CURRENT_TABLE: Entry(trouble=stopped)})))
+    assert "table_incompatible, tried again in" in first.skip_message
+    assert "table_incompatible, tried again in" in ticking(first.cursor).skip_message
+    file = upserting.contracts_dir / "payments.yaml"
+    file.write_text(file.read_text().replace("keys: [id]", "keys: [id, at]"))
+    assert [each.asset_selection for each in ticking(first.cursor).run_requests] == [[CURRENT]]
 
 
 def test_a_merge_shows_its_rows_and_where_columns_come_from(upserting):

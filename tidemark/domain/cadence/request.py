@@ -103,9 +103,9 @@ class Ask:
     lags: Mapping[str, Lag] = field(default_factory=dict)
 
 
-def mark_of(contract: Contract, topic_id: str | None, table: str) -> str:
-    """What must change for a stop state to be tried again, as a short digest."""
-    return hashlib.sha256(f"{contract.digest}|{topic_id}|{table}".encode()).hexdigest()[:8]
+def mark_of(contract: str, topic_id: str | None, table: str) -> str:
+    """What must change for a stop state to be tried again, as a short digest; `contract`: the digest of it."""
+    return hashlib.sha256(f"{contract}|{topic_id}|{table}".encode()).hexdigest()[:8]
 
 
 def backoff(trouble: Trouble, patience: timedelta = OUTAGE_BACKOFF[1]) -> timedelta:
