@@ -7,6 +7,10 @@ import fastavro
 import pytest
 from topics import Topic
 
+from tidemark.engine.operate.approve import approve
+from tidemark.engine.preview.foresee import foresee
+from tidemark.engine.table.operations import Signature
+
 FIRST = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
 SECOND = {**FIRST, "fields": [*FIRST["fields"], {"name": "note", "type": "string", "default": ""}]}
 THIRD = {**FIRST, "fields": [*SECOND["fields"], {"name": "more", "type": "long", "default": 0}]}
@@ -62,6 +66,27 @@ def test_the_newest_version_is_followed_and_a_batch_of_something_else_stops_the_
     waits = careful.run()
     assert (waits.state, waits.rows.read) == ("schema_review", 0)
     assert "more: missing" in waits.error["message"]
+
+
+def test_a_column_that_the_newest_version_drops_waits_for_its_review(lakehouse, topic):
+    """Given bare Avro, when a version without a column is registered, then no record becomes a NULL unseen."""
+    topic.register(SECOND)
+    said = {"value": {"schema": "by_latest_schema"}}
+    table = lakehouse.table(topic, **said, schema_changes={"remove_column": "review"})
+    send(topic, encoded(SECOND, {"id": 0, "note": "x"}))
+    table.run()
+    topic.register({**FIRST, "doc": "without"})
+    send(topic, encoded(FIRST, {"id": 1}))
+    waits = table.run()
+    assert (waits.state, table.ids()) == ("schema_review", [0])
+    assert "note: schema id" in waits.error["message"]
+    approve(lakehouse.lake, table.contract, waits.error["plan"], Signature("ann", "known"))
+    assert (table.run().state, table.ids()) == ("fresh", [0, 1])
+    table.holds_everything()
+    partitioned = lakehouse.table(topic, table.name.partition(".")[2], **said, partition_by=["note"])
+    send(topic, encoded(FIRST, {"id": 2}))
+    assert (partitioned.run().state, table.ids()) == ("schema_unsupported", [0, 1])
+    assert foresee(lakehouse.lake, partitioned.contract, sample=5).sample["waiting"] == 3
 
 
 def test_a_pinned_version_stays_and_must_exist(lakehouse, topic):

@@ -36,7 +36,7 @@ from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.meanings import MEANINGS
 from tidemark.domain.plan.table_properties import governance
 from tidemark.engine.access.table_state import TableState, read_state
-from tidemark.engine.ingest.ready import evolve_if_needed
+from tidemark.engine.ingest.ready import evolve_if_needed, require_covered
 from tidemark.engine.schema.evolve import (
     Approval,
     evolve,
@@ -641,6 +641,35 @@ class TestAColumnThatAWriterDrops:
         lake.evolve(elsewhere, schemas)
         assert plan_evolution(elsewhere, lake.state(), schemas).changes == ()
         assert removing_ids(elsewhere, lake.state(), schemas, "review", "impossible") == frozenset()
+
+    @pytest.mark.parametrize(
+        ("wants", "stop"),
+        [
+            ({}, None),
+            ({"schema_changes": {"remove_column": "review"}}, "schema_review"),
+            ({"schema_changes": {"remove_column": "quarantine"}}, "schema_review"),
+            ({"upsert": {"keys": ["id"], "order_by": ["who", "_kafka.offset"]}}, "schema_review"),
+            ({"partition_by": ["who"]}, "schema_unsupported"),
+        ],
+    )
+    def test_is_gone_from_what_one_schema_alone_reads(self, lake: Lake, wants: Any, stop: str | None) -> None:
+        """Given values without a schema id, when the newest version drops a column, then none is read while that waits."""
+        said = contract(value={"schema": "by_latest_schema"}, **wants)
+        first, removed = ((*each, field("strict", "long")) for each in (FIRST, REMOVED))
+        lake.evolve(said, topic(first))
+        both = topic(first, removed)
+        before, after = (replace(both, writers=(each,), framing="bare") for each in both.writers)
+        require_covered(said, lake.state(), before)
+        if stop is None:
+            return require_covered(said, lake.state(), after)
+        with pytest.raises(Stopped, match=r"who: schema id 2 \(version 2\): no longer there") as stopped:
+            require_covered(said, lake.state(), after)
+        assert stopped.value.state == stop
+        plan = lake.evolve(said, after).plan
+        if stop == "schema_review":
+            lake.evolve(said, after, approval=Approval(plan.id, "ann", "known"))
+            require_covered(said, lake.state(), after)
+        return None
 
     @pytest.mark.parametrize("policy", ["review", "quarantine"])
     def test_is_one_that_the_table_has_or_gets(self, lake: Lake, policy: str) -> None:

@@ -124,6 +124,7 @@ class WriterColumns:
     """One registered writer as the planner needs it; `fault` says why it has no columns.
 
     Id 0 stands for the columns that the contract itself declares, or for those of `table`, which is followed.
+    Every value is read with those, and with a schema that is `alone`, whoever wrote it.
     """
 
     id: int
@@ -131,6 +132,12 @@ class WriterColumns:
     columns: Struct
     fault: str = ""
     table: str = ""
+    alone: bool = False
+
+    @property
+    def reads_all(self) -> bool:
+        """What it lacks, no further row has."""
+        return self.alone or not self.id
 
     @property
     def named(self) -> str:
@@ -309,14 +316,14 @@ def removals(
 def _removals(fits: _Fitting, columns: Struct, policy: SchemaChanges) -> tuple[Removal, ...]:
     """Oldest writer first, of columns that the table has or is to get.
 
-    An old writer that never knew a column removes nothing. Columns that the contract itself declares have no earlier
-    version but the table.
+    An old writer that never knew a column removes nothing. Where one reads all values, what was there before is the
+    table.
     """
     found: list[Removal] = []
     before: Struct | None = None
     there = all_names(columns if policy.add_column == "quarantine" else fits.columns)
     for writer in fits.sound:
-        known = before if writer.id else columns
+        known = columns if writer.reads_all else before
         if known is not None:
             missing = (d for d in _differences(writer.columns, known) if d.kind == "missing")
             found += [Removal(writer, d.path, d.wanted) for d in missing if d.dotted in there]
@@ -351,8 +358,9 @@ def judged_removals(
         elif policy.remove_column == "apply":
             continue
         else:
-            verdict = policy.remove_column if each.writer.id else "review"
-            reason = f"{says}; the column stays and reads NULL; the contract says remove_column: {verdict}"
+            verdict = "review" if each.writer.reads_all else policy.remove_column
+            says = f"{says}; the column stays and reads NULL"
+            reason = f"{says}; the contract says remove_column: {policy.remove_column}"
         known = Change("remove_column", each.path, each.type, None, verdict, reason, each.writer.id)
         changes.setdefault(each.path, known)
     return list(changes.values())

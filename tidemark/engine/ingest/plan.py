@@ -128,7 +128,7 @@ class Plan:
     def _value_decoding(self) -> Decoding:
         if self.schemas.plain is not None:
             return self._plain_decoding()
-        covered = self._covered()
+        covered = self.covered
         newest = next(reversed(covered.values()), None)
         left_out = self._left_out(covered)
         return Decoding(
@@ -151,7 +151,7 @@ class Plan:
         Each version costs every batch, so of many only the newest and those seen are looked for. The others' records
         are met once, and the batch is planned again with them.
         """
-        return self._left_out(self._covered())
+        return self._left_out(self.covered)
 
     def _left_out(self, covered: Mapping[int, Writer]) -> frozenset[int]:
         if self.seen is None or len(covered) <= MANY_VERSIONS:
@@ -159,7 +159,9 @@ class Plan:
         newest = list(covered)[-MANY_VERSIONS // 2 :]
         return frozenset(covered) - self.seen - frozenset(newest)
 
-    def _covered(self) -> dict[int, Writer]:
+    @property
+    def covered(self) -> dict[int, Writer]:
+        """The writers whose records become rows, by id."""
         apart = self.refused | self.parked
         return {i: w for i, w in self.schemas.covered(self.columns).items() if i not in apart}
 

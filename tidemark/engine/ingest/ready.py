@@ -24,13 +24,14 @@ from tidemark.engine.schema.evolve import (
     evolve,
     plan_evolution,
     refused_ids,
+    removing_ids,
     state_after,
     unsupported_ids,
     value_columns,
 )
 from tidemark.engine.schema.history import unfinished
 from tidemark.engine.schema.keys import key_decoding
-from tidemark.engine.schema.subjects import subject_of
+from tidemark.engine.schema.subjects import reading_of, subject_of
 from tidemark.engine.schema.writers import TopicSchemas
 from tidemark.engine.table.first_load import prepare, require_kafka, require_read
 from tidemark.engine.table.publish import tag_receipt
@@ -168,24 +169,28 @@ def _step(
 def require_covered(contract: Contract, state: TableState, schemas: TopicSchemas) -> None:
     """Values without a schema id are all read with one schema: while the table does not hold it, none can be read.
 
+    Nor while that schema lacks a column of the table that the contract does not let go.
+
     Raises:
         Stopped: `schema_review` when a plan waits, `schema_unsupported` when no plan can help, `misconfigured` when
             the contract or an approval has sent the schema's records to quarantine.
     """
-    columns = value_columns(state)
-    lacking = sorted(schemas.ids - frozenset(schemas.covered(columns)))
+    columns, refused = value_columns(state), refused_ids(contract, state, schemas) & schemas.ids
+    apart = refused | removing_ids(contract, state, schemas, "review", "impossible")
+    lacking = sorted(apart.union(schemas.ids - frozenset(schemas.covered(columns))))
     if not lacking:
         return
     waiting_plan = plan_evolution(contract, state, schemas)
-    why = "; ".join(f"schema id {i}: {schemas.why_uncovered(columns, i)}" for i in lacking)
+    uncovered = [f"schema id {i}: {why}" for i in lacking if (why := schemas.why_uncovered(columns, i))]
+    gone = [f"{'.'.join(c.path)}: {c.reason}" for c in waiting_plan.changes if c.kind == "remove_column"]
     hopeless = unsupported_ids(contract, state, schemas).issuperset(lacking)
     stop: State = "schema_unsupported" if hopeless else "schema_review"
-    refused = refused_ids(contract, state, schemas) & schemas.ids
     raise Stopped(
         "misconfigured" if refused else stop,
         contract.table,
-        f"Values carry no schema id, and the table does not hold {subject_of(contract)}. {why}. "
-        + ("Pin a version that it holds." if refused else f"Plan {waiting_plan.id} waits."),
+        f"Values carry no schema id, and the table does not fit {reading_of(contract)}. "
+        f"{'; '.join((*uncovered, *gone))}. "
+        + ("Pin a version that it fits." if refused else f"Plan {waiting_plan.id} waits."),
         plan=waiting_plan.id,
         topic=contract.topic,
         schema_ids=lacking,

@@ -50,10 +50,11 @@ def sample(
     if grown is None or not ranges:
         return {"records": 0, **counts, "causes": []}
     columns = value_columns(grown)
-    if schemas.framing == "bare" and not schemas.covered(columns):
+    candidate = _candidate(contract, grown, schemas, topic, ranges)
+    if schemas.framing == "bare" and not candidate.covered:
         return {"records": total(ranges), **counts, "waiting": total(ranges), "causes": []}
     key = None if key_fault(lake, contract, columns) else key_decoding(lake, contract, columns)
-    candidate = replace(_candidate(contract, grown, schemas, topic, ranges), key=key)
+    candidate = replace(candidate, key=key)
     read = read_ranges(lake, contract, ranges)
     groups = grouped(decode(read, candidate.decoding()))
     unknown = unknown_ids(groups) if contract.event else frozenset()
