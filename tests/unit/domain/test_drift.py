@@ -55,6 +55,13 @@ def test_a_column_that_no_writer_ever_had_is_foreign_nested_too() -> None:
     assert apart(table, writer, whole=False).unsent == ("l.element.mine", "theirs")
 
 
+def test_what_the_registry_has_deleted_is_not_the_newest() -> None:
+    table, mistake = columns(a=INT, b=STRING), WriterColumns(9, 2, columns(a=INT), deleted=True)
+    writers = [WriterColumns(8, 1, table), mistake]
+    found = drift(table, writers, plan_schema("a.b", table, writers, SchemaChanges()))
+    assert (found.newest, found.unsent) == ("schema id 8 (version 1)", ())
+
+
 def test_a_table_that_no_approval_can_help_is_an_error() -> None:
     bad = WriterColumns(9, 2, Struct(()), "it is recursive")
     plan = plan_schema("a.b", columns(a=INT), [bad], SchemaChanges())

@@ -230,6 +230,14 @@ class TestAPlan:
             == "nothing"
         )
 
+    def test_a_deleted_version_drops_what_versions_before_it_had(self) -> None:
+        """Its records may still come; a later one drops nothing that only a later one still had."""
+        table, without = Struct((Field("a", INT), Field("b", INT))), Struct((Field("a", INT),))
+        writers = [WriterColumns(1, 1, without, deleted=True), WriterColumns(2, 2, table)]
+        writers.append(WriterColumns(3, 3, without, deleted=True))
+        found = removals(table, tuple(writers), APPLY, frozenset())
+        assert [(each.writer.id, *each.path) for each in found] == [(3, "b")]
+
     def test_a_column_removed_and_added_again_is_the_same_column(self) -> None:
         with_b, without = Struct((Field("a", INT), Field("b", INT))), Struct((Field("a", INT),))
         back = Struct((Field("a", INT), Field("b", LONG)))

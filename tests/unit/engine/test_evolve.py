@@ -391,6 +391,19 @@ def test_a_version_that_the_registry_has_deleted_decides_nothing_about_a_new_tab
     assert wanted == avro_columns(first).struct
 
 
+def test_a_version_that_the_registry_has_deleted_clashes_rather_than_the_one_that_mends_it(
+    lake: Lake,
+) -> None:
+    """Given a mistake that was deleted, and the version after it, then the new column is as the latter has it."""
+    mistake, mended = field("x", "string", doc="wrong"), field("x", "int", doc="right")
+    versions = topic(FIRST, (*FIRST, mistake), (*FIRST, mended), (*FIRST, field("x", "int", doc="wrong")))
+    found = lake.evolve(contract(), replace(versions, deleted=frozenset({2, 4})))
+    assert [(c.kind, c.path, c.schema_id) for c in found.parked] == [("incompatible", ("x",), 2)]
+    made = value_columns(lake.state()).field("x")
+    assert made is not None
+    assert (made.type, made.doc) == (INT, "right")
+
+
 def set_rules(lake: Lake, rules: str) -> None:
     with lake.catalog.load_table(TABLE).transaction() as change:
         change.set_properties({TYPE_RULES_PROPERTY: rules})

@@ -14,7 +14,7 @@ from tidemark.domain.suggest import nearest
 def wanted_comments(writers: Iterable[WriterColumns], notes: Mapping[str, ColumnNote]) -> dict[Path, str]:
     """By path: the contract's description, else the doc of the newest writer that has one."""
     found: dict[Path, str] = {}
-    for writer in sorted(writers, key=lambda w: w.version):
+    for writer in sorted(writers, key=lambda w: w.age):
         found |= {path: field.doc for path, field in fields_of(writer.columns) if field.doc}
     for name, note in notes.items():
         if note.description:

@@ -77,7 +77,7 @@ def drift(
     columns: Struct, writers: Iterable[WriterColumns], plan: SchemaPlan, *, whole: bool = True
 ) -> Drift:
     """The drift of a table of these columns, `_kafka` aside; `whole` when the writers are all that there ever were."""
-    sound = sorted((each for each in writers if not each.fault), key=lambda each: each.version)
+    sound = sorted((each for each in writers if not each.fault), key=lambda each: each.age)
     if not sound:
         return Drift(plan.table, plan)
     newest = sound[-1]

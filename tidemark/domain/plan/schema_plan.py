@@ -124,7 +124,7 @@ class WriterColumns:
     """One registered writer as the planner needs it; `fault` says why it has no columns.
 
     Id 0 stands for the columns that the contract itself declares, or for those of `table`, which is followed.
-    Every value is read with those, and with a schema that is `alone`, whoever wrote it.
+    Every value is read with those, and with a schema that is `alone`, whoever wrote it. `deleted`: in the registry.
     """
 
     id: int
@@ -133,6 +133,12 @@ class WriterColumns:
     fault: str = ""
     table: str = ""
     alone: bool = False
+    deleted: bool = False
+
+    @property
+    def age(self) -> tuple[bool, int]:
+        """Sorts by version; what the registry has deleted is older than all that it lists."""
+        return (not self.deleted, self.version)
 
     @property
     def reads_all(self) -> bool:
@@ -174,7 +180,10 @@ def plan_schema(
 
 @dataclass(frozen=True, slots=True)
 class _Fitting:
-    """The writers that do not clash, oldest first, what sets the others apart, and `columns` that hold the former."""
+    """The writers that do not clash, oldest first, what sets the others apart, and `columns` that hold the former.
+
+    Who comes first decides what a column is: a deleted version comes last, and clashes rather than a living one.
+    """
 
     sound: tuple[WriterColumns, ...]
     apart: tuple[Change, ...]
@@ -187,7 +196,7 @@ def _fitting(
     apart: list[Change] = []
     sound: list[WriterColumns] = []
     grown = columns
-    for writer in sorted(writers, key=lambda w: w.version):
+    for writer in sorted(writers, key=lambda w: (w.deleted, w.version)):
         if writer.fault:
             apart.append(_without_columns(writer, writer.fault, policy))
             continue
@@ -322,7 +331,7 @@ def _removals(fits: _Fitting, columns: Struct, policy: SchemaChanges) -> tuple[R
     found: list[Removal] = []
     before: Struct | None = None
     there = all_names(columns if policy.add_column == "quarantine" else fits.columns)
-    for writer in fits.sound:
+    for writer in sorted(fits.sound, key=lambda w: w.version):
         known = columns if writer.reads_all else before
         if known is not None:
             missing = (d for d in _differences(writer.columns, known) if d.kind == "missing")

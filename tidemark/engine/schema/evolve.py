@@ -267,7 +267,10 @@ def writer_columns(state: TableState, schemas: TopicSchemas) -> list[WriterColum
         return [WriterColumns(NO_ID, 1, held_by(state.shape.format_version, schemas.plain))]
     version, alone = state.shape.format_version, schemas.framing == "bare"
     known = [
-        WriterColumns(w.id, w.version, held_by(version, w.columns), alone=alone) for w in schemas.writers
+        WriterColumns(
+            w.id, w.version, held_by(version, w.columns), alone=alone, deleted=w.id in schemas.deleted
+        )
+        for w in schemas.writers
     ]
     return [*known, *(WriterColumns(i, 0, Struct(()), why) for i, why in schemas.unsupported.items())]
 
