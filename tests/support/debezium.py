@@ -74,10 +74,15 @@ def semantic(kind: str, name: str, **parameters: str) -> dict[str, Any]:
 
 
 def decimal(scale: int, precision: int | None = None) -> dict[str, Any]:
-    """Connect's Decimal; the converter writes 64 digits where the connector does not say how many."""
+    """Connect's Decimal; the converter writes 64 digits where the connector does not say how many.
+
+    Of a negative scale without the logical type, for fastavro refuses it.
+    """
     parameters = {"scale": str(scale)}
     if precision:
         parameters["connect.decimal.precision"] = str(precision)
+    if scale < 0:
+        return semantic("bytes", f"{CONNECT}Decimal", **parameters)
     return {
         **semantic("bytes", f"{CONNECT}Decimal", **parameters),
         "scale": scale,

@@ -443,6 +443,14 @@ DEBEZIUM = [
         "the digits as text",
     ),
     TypeRow(
+        "Decimal of negative scale",
+        debezium.decimal(-2, 30),
+        debezium.unscaled(-15),
+        "string",
+        "-1500",
+        "the digits as text",
+    ),
+    TypeRow(
         "VariableScaleDecimal",
         debezium.VARIABLE,
         {"scale": 3, "value": debezium.unscaled(-1500)},

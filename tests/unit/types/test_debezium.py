@@ -48,6 +48,7 @@ def column(kind):
         (debezium.decimal(2), "decimal(38,2)"),
         (debezium.decimal(2, 39), "string"),
         (debezium.decimal(0, 1), "decimal(1,0)"),
+        (debezium.decimal(-2, 30), "string"),
         (debezium.VARIABLE, "string"),
         (debezium.GEOMETRY, "struct<wkb: binary, srid: int>"),
         (semantic("bytes", f"{debezium.DATA}Bits", length="8"), "binary"),
@@ -93,6 +94,7 @@ def test_comments_say_what_a_number_counts():
     assert column(semantic("int", f"{TIME}Time"))[1] == "microseconds since midnight"
     assert column(semantic("long", f"{TIME}NanoTime"))[1] == "nanoseconds since midnight"
     assert "1970-01-01T00:00:00" in column(semantic("long", f"{TIME}NanoTimestamp"))[1]
+    assert column(debezium.decimal(-2, 30))[1] == "number of scale -2 as text"
 
 
 def test_names_of_connect_mean_nothing_in_other_topics():

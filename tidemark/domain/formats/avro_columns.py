@@ -266,6 +266,8 @@ def _remark(node: Node) -> str:  # noqa: PLR0911 - one return per kind of node
     """What the comment must say for the value to be understood, also of what a list or map holds."""
     match node:
         case Leaf() | Fixed() if node.logical == "decimal" and node.precision > MAX_PRECISION:
+            if node.scale < 0:
+                return f"number of scale {node.scale} as text"
             return f"decimal({node.precision},{node.scale}) as text"
         case Leaf():
             return UNITS.get(node.logical, "")

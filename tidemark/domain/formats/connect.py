@@ -32,7 +32,7 @@ _TIMES: Mapping[tuple[str, str], Logical] = {
 
 
 MAX_SCALE = 20_000
-"""Digits after the point that a number of its own scale may have; PostgreSQL's numeric has 16,383 at most."""
+"""Digits after the point, or zeros before it, of numbers written out; PostgreSQL's numeric has 16,383 at most."""
 ZONED_TIME = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.][0-9]{1,6}0*)?(?:Z|[+-][0-9]{2}:[0-9]{2})"
 )
@@ -66,12 +66,17 @@ def semantic_leaf(kind: LeafKind, schema: Mapping[str, Any], *, documents: bool)
 
 
 def _decimal(schema: Mapping[str, Any]) -> Leaf | None:
-    """Digits as `connect.decimal.precision` says, 38 where it is silent; more than 38 become text."""
+    """Digits as `connect.decimal.precision` says, 38 where it is silent; more than 38 become text.
+
+    So do numbers of a negative scale, which no column has.
+    """
     said = schema.get("connect.parameters")
     parameters = said if isinstance(said, Mapping) else {}
     scale, precision = number(parameters.get("scale")), number(parameters.get("connect.decimal.precision"))
-    if scale is None or scale < 0:
+    if scale is None or scale < -MAX_SCALE:
         return None
+    if scale < 0:
+        return Leaf("bytes", "decimal", MAX_PRECISION + 1, scale)
     return Leaf("bytes", "decimal", max(precision or MAX_PRECISION, scale, 1), scale)
 
 

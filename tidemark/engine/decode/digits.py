@@ -17,7 +17,7 @@ _RADIX = 1 << (4 * _CHUNK)
 def digits_of(value: Column, scale: int | Column) -> Column:
     """The number in the bytes `value`, with `scale` digits after the point, as text; NULL stays NULL.
 
-    A scale that is a column may be negative: that many zeros follow the digits.
+    It may be negative: that many zeros follow the digits.
     """
     negative = F.substring(F.hex(value), 1, 1) >= "8"
     magnitude = F.when(negative, F.translate(F.hex(value), "0123456789ABCDEF", "FEDCBA9876543210"))
@@ -55,10 +55,11 @@ def _step(state: Column, limb: Column, factor: int) -> Column:
 
 
 def _with_point(digits: Column, scale: int | Column) -> Column:
-    if isinstance(scale, Column):
-        zeros = F.when(digits == "0", digits).otherwise(F.concat(digits, F.repeat(F.lit("0"), -scale)))
-        return F.when(scale <= 0, zeros).otherwise(_pointed(digits, scale))
-    return _pointed(digits, F.lit(scale)) if scale else digits
+    if isinstance(scale, int) and scale >= 0:
+        return _pointed(digits, F.lit(scale)) if scale else digits
+    after = F.lit(scale)
+    zeros = F.when(digits == "0", digits).otherwise(F.concat(digits, F.repeat(F.lit("0"), -after)))
+    return F.when(after <= 0, zeros).otherwise(_pointed(digits, after))
 
 
 def _pointed(digits: Column, scale: Column) -> Column:
