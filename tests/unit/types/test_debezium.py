@@ -97,6 +97,23 @@ def test_comments_say_what_a_number_counts():
     assert column(debezium.decimal(-2, 30))[1] == "number of scale -2 as text"
 
 
+@pytest.mark.parametrize(
+    ("name", "sound", "unsound"),
+    [
+        (f"{TIME}ZonedTimestamp", "1970-01-01T00:00:00Z", "infinity"),
+        (f"{debezium.DATA}Json", '{"a": []}', "{a"),
+    ],
+)
+def test_a_default_that_a_column_of_the_type_cannot_hold_is_told_and_ignored(name, sound, unsound):
+    for default, told in ((sound, []), (unsound, ["v"])):
+        row = debezium.row_schema({"v": semantic("string", name)})
+        row["fields"][-1]["default"] = default
+        schema = avro.parse(json.dumps(row), connect=True, variants=True)
+        notes = avro_columns(schema, "debezium_flat").notes
+        assert [note.path for note in notes if note.text.startswith("default ignored: ")] == told
+        assert (schema.root.fields[-1].default is None) == bool(told)
+
+
 def test_names_of_connect_mean_nothing_in_other_topics():
     schema = parsed(debezium.row_schema({"v": semantic("int", f"{TIME}Date")}), connect=False)
     assert str(columns(schema).struct.field("v").type) == "int"

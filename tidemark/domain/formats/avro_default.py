@@ -5,11 +5,13 @@ so no type needs a second rule for its default. Those that need no decoder are t
 versions, each with a field more, has thousands of fields that a writer lacks.
 """
 
+import json
 import struct
 from typing import Any
 
 from tidemark.domain.columns.types import MAX_PRECISION
 from tidemark.domain.formats.avro_nodes import NULL, Array, Entries, Enum, Fixed, Leaf, Node, Record, Union
+from tidemark.domain.formats.connect import is_zoned_time
 
 _NOTHING = b"\0"
 """A list or map without elements; the end of one that has some."""
@@ -105,7 +107,7 @@ def _leaf(node: Leaf, value: Any) -> bytes:
             encoded = _within_precision(node, _latin(value))
             return zigzag(len(encoded)) + encoded
         case "string":
-            text: bytes = _of(str, value).encode()
+            text: bytes = _meant(node, _of(str, value)).encode()
             return zigzag(len(text)) + text
     raise ValueError(f"{value!r} is no {node.kind}")
 
@@ -162,6 +164,14 @@ def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{value!r} is no number")  # noqa: TRY004 - as above
     return float(value)
+
+
+def _meant(node: Leaf, text: str) -> str:
+    if node.logical == "zoned-timestamp" and not is_zoned_time(text):
+        raise ValueError(f"{text!r} is no time with a zone, to the microsecond")
+    if node.logical == "document":
+        json.loads(text)
+    return text
 
 
 def _latin(value: Any) -> bytes:
