@@ -53,6 +53,13 @@ def test_a_schema_without_columns_is_judged_once():
     assert judged.cache_info().misses == before + 1
 
 
+@pytest.mark.parametrize(("kind", "named"), [("JSON", "JSON Schema"), ("PROTOBUF", "PROTOBUF")])
+def test_a_type_that_has_no_envelope_is_named_apart_from_what_has_one(kind, named):
+    said = rf"^envelope: debezium is read from Avro, or with format: json from JSON, not from {named}$"
+    with pytest.raises(SchemaUnsupported, match=said):
+        writer_of(RegisteredSchema(987_002, 1, kind, "{}"), Reading(envelope="debezium"))
+
+
 def version(schema_id, number):
     return RegisteredSchema(schema_id, number, "AVRO", "{}")
 

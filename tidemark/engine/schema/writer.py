@@ -84,8 +84,9 @@ def judged(version: RegisteredSchema, reading: Reading) -> Writer | SchemaUnsupp
 def _read(version: RegisteredSchema, reading: Reading) -> Writer:
     envelope = reading.envelope
     if envelope != "none" and version.type != "AVRO":
+        kind = "JSON Schema" if version.type == "JSON" else version.type
         raise SchemaUnsupported(
-            "", f"envelope: {envelope} is read from Avro or JSON, not from {version.type}"
+            "", f"envelope: {envelope} is read from Avro, or with format: json from JSON, not from {kind}"
         )
     if version.type == "PROTOBUF":
         message = _message(version, reading)
