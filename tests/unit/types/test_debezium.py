@@ -137,6 +137,14 @@ def test_an_envelope_has_the_columns_of_its_row_and_the_change_behind_them():
                 "name": "Envelope",
                 "fields": [{"name": "after", "type": ["null", "string"]}, {"name": "op", "type": "string"}],
             },
+            "the row is no record but text, as of MongoDB's connector: flatten it with ExtractNewDocumentState",
+        ),
+        (
+            {
+                "type": "record",
+                "name": "Envelope",
+                "fields": [{"name": "after", "type": ["null", "long"]}, {"name": "op", "type": "string"}],
+            },
             "the row is no record",
         ),
     ],
@@ -145,6 +153,7 @@ def test_what_is_no_envelope_is_refused_by_name(schema, reason):
     with pytest.raises(SchemaUnsupported) as found:
         avro_columns(parsed(schema), "debezium")
     assert reason in str(found.value)
+    assert ("MongoDB" in str(found.value)) == ("MongoDB" in reason)
 
 
 def test_debeziums_own_records_are_known_by_name():

@@ -43,6 +43,9 @@ TRUNCATE = "truncate"
 """The cause of a record that says that the source was emptied, where no upsert table is to follow it: it is skipped."""
 META = "__"
 """Names of the fields that ExtractNewRecordState adds to a row begin with it."""
+_FLATTEN = (
+    "as of MongoDB's connector: flatten it with ExtractNewDocumentState, and say envelope: debezium_flat"
+)
 _BOOKKEEPING = frozenset({"Heartbeat", "TransactionMetadataValue", "SchemaChangeValue", "MessageValue"})
 
 
@@ -77,7 +80,8 @@ def row_record(root: Record) -> Record:
     if part(root, "op") is None or after is None:
         raise SchemaUnsupported("", f"{root.name} is no Debezium envelope: it lacks op and after")
     if not isinstance(after, Record):
-        raise SchemaUnsupported("after", "the row is no record")
+        is_text = isinstance(after, Leaf) and after.kind == "string"
+        raise SchemaUnsupported("after", f"the row is no record{f' but text, {_FLATTEN}' if is_text else ''}")
     if before is not None and skeleton(before) != skeleton(after):
         raise SchemaUnsupported("before", "the row before the change has another type than the row after it")
     return after
