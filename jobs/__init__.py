@@ -1,1 +1,1 @@
-"""Asset selections, operator jobs, run tags and schedules."""
+"""Jobs and schedules: asset selections, and the verbs of an operator."""

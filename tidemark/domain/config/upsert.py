@@ -25,7 +25,10 @@ MERGE_PROPERTIES = {
 
 @dataclass(frozen=True, slots=True)
 class UpsertTable:
-    """The upsert block with its table's name."""
+    """An upsert table: its block of the contract, and its append table.
+
+    Variables call it `current`: it holds the current state by key, the append table the history.
+    """
 
     append: Contract
     upsert: Upsert

@@ -149,9 +149,10 @@ def make_merge_plan(
 
 
 def _require_as_merged(seen: TableState, now: TableState) -> None:
-    """The table that was made or grown holds what the plan goes by: `next` would go back, and changes be counted twice.
+    """Require that the table, made or grown since the plan's look, has the same merge ledger.
 
-    An empty receipt of our own says of `merged` just what the one before it says.
+    Else `next` would go back, and changes would be counted twice. An empty receipt of our own says of `merged` just
+    what the one before it says.
 
     Raises:
         Overtaken: someone has merged since.
