@@ -35,9 +35,9 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.config.discovery import read, update
 from tidemark.engine.config.follow import Followed
-from tidemark.engine.lane.serve import Report, Work, catch_up_all, longest_without, serve
+from tidemark.engine.lane.serve import LaneWork, Report, catch_up_all, longest_without, serve
 
-MakeWork = Callable[[Lake, str, set[str]], Work]
+MakeWork = Callable[[Lake, str, set[str]], LaneWork]
 """Out of the lake, the run's id, and the tables that were made before."""
 
 

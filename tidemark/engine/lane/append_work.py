@@ -1,4 +1,4 @@
-"""What a run of a lane does for append tables: `Work` of serve.py."""
+"""What a run of a lane does for append tables: `LaneWork` of serve.py."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from tidemark.engine.lane.served_table import Standing
 
 @dataclass(frozen=True, slots=True)
 class AppendWork:
-    """`Work` of serve.py over one Lake; `known`: tables that were loaded before, as Dagster's records say."""
+    """`LaneWork` of serve.py over one Lake; `known`: tables that were loaded before, as Dagster's records say."""
 
     lake: Lake
     run_id: str

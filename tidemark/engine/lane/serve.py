@@ -1,6 +1,6 @@
 """A run serves the tables of a lane side by side: `serve` lingers for more, `catch_up_all` ends when level.
 
-Knows neither Dagster nor Spark: what a run can do is `Work`, when it must go is `called_away`. Every answer
+Knows neither Dagster nor Spark: what a run can do is `LaneWork`, when it must go is `called_away`. Every answer
 comes back to the calling thread, so that an interrupt there ends everything.
 """
 
@@ -30,7 +30,7 @@ GRACE = 10.0
 """Seconds that interrupted batches get to drop their stage."""
 
 
-class Work(Protocol):
+class LaneWork(Protocol):
     """What a run asks of the engine."""
 
     @property
@@ -85,7 +85,7 @@ class Report:
 
 @dataclass(slots=True)
 class _Run:
-    work: Work
+    work: LaneWork
     tables: list[Serving]
     lane: Lane
     report_every: timedelta
@@ -225,7 +225,7 @@ class _Run:
 
 
 def serve(  # noqa: PLR0913 - what it does, its limits, and its ways out
-    work: Work,
+    work: LaneWork,
     contracts: Sequence[Contract],
     lane: Lane,
     *,
@@ -267,8 +267,8 @@ def _missed(last: datetime | None, now: datetime, lane: Lane) -> float:
     return math.inf if last is None else max(0, (now - last) // lane.max_run)
 
 
-def catch_up_all(work: Work, contracts: Sequence[Contract], lane: Lane) -> Generator[Report]:
-    """`Work.catch_up` for every table, `lane.parallel` at once; the reports come as the tables finish."""
+def catch_up_all(work: LaneWork, contracts: Sequence[Contract], lane: Lane) -> Generator[Report]:
+    """`LaneWork.catch_up` for every table, `lane.parallel` at once; the reports come as the tables finish."""
     with _workers(work, lane, Clock()) as workers:
         open_ones = {workers.submit(work.catch_up, contract) for contract in contracts}
         while open_ones:
@@ -277,7 +277,7 @@ def catch_up_all(work: Work, contracts: Sequence[Contract], lane: Lane) -> Gener
 
 
 @contextmanager
-def _workers(work: Work, lane: Lane, clock: Clock) -> Iterator[Executor]:
+def _workers(work: LaneWork, lane: Lane, clock: Clock) -> Iterator[Executor]:
     """A pool whose work is stopped, interrupted and waited for when the run is interrupted."""
     pool = clock.workers(lane.parallel)
     try:

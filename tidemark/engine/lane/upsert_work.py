@@ -1,4 +1,4 @@
-"""What a run of a lane does for upsert tables: `Work` of serve.py, with append tables in the place of topics."""
+"""What a run of a lane does for upsert tables: `LaneWork` of serve.py, with append tables in the place of topics."""
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

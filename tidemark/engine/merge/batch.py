@@ -62,11 +62,12 @@ class Batch:
     """`winners` as `reduced` gives them. `pruned`: what every stored row of these keys fulfils, as SQL on `t`.
 
     `is_alone`: no stored row took part, and the winners are reduced anew by whatever asks for them.
-    `quickly`: the same winners told by their places; not the same where a record lies twice in the append table.
+    `winners_by_place`: the same winners found by place alone, cheaper; wrong where a record lies twice in the append
+    table, so the count decides.
     """
 
     winners: DataFrame
-    quickly: DataFrame | None
+    winners_by_place: DataFrame | None
     read: int
     null_key: int
     truncates: int
@@ -122,7 +123,7 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
     winners = reduced(found, shape)
     return Batch(
         winners=winners if alone else checkpointed(winners),
-        quickly=None if newest is None else taken_alone(newest),
+        winners_by_place=None if newest is None else taken_alone(newest),
         read=facts["n"],
         null_key=facts["null_key"] or 0,
         truncates=facts["truncates"] or 0,

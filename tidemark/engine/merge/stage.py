@@ -69,7 +69,7 @@ def stage_merge(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
 def _stage_alone(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
     """Of a table that is made of the batch alone, which is reduced once: what is done is counted on the way."""
     observation = Observed("merge")
-    winners = with_counts(batch.quickly or batch.winners, observation)
+    winners = with_counts(batch.winners_by_place or batch.winners, observation)
     if plan.state.rows:
         _rewrite(lake, plan, winners)
     else:
@@ -79,7 +79,7 @@ def _stage_alone(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
     tally = tally_from(observation, events, int(summary_of(snapshots[0]).get("added-records", 0)))
     if tally is None:
         tally = tally_of(batch.winners, others=False)
-        if batch.quickly:  # perhaps a record lies twice in the append table
+        if batch.winners_by_place:  # perhaps a record lies twice in the append table
             _rewrite(lake, plan, batch.winners)
             snapshots.append(branch_head(lake, plan.attempt))
     return _staged(lake, plan, batch, snapshots, tally, erased=0, memory=plan.memory)
