@@ -97,7 +97,7 @@ def test_an_acceptance_never_takes_the_place_of_what_a_receipt_still_asks_for(
         with dying_at(monkeypatch, "published"):
             replay_quarantine(lakehouse.open_lake(), table.contract, Selection(), ADA)
 
-    meanwhile(accepting, "agree", replayed)
+    meanwhile(accepting, "settle_and_take_back", replayed)
     with pytest.raises(Overtaken):
         accept(lakehouse.lake, table.contract, resolves, ADA)
     accept(lakehouse.lake, table.contract, resolves, ADA)

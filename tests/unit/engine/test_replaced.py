@@ -104,7 +104,7 @@ def test_a_table_made_by_hand_in_the_place_of_one_is_loaded_once_that_is_accepte
     def down(*_: Any) -> None:
         raise Outage("spark_down", "shop.orders", "this far")
 
-    monkeypatch.setattr(planning, "ready", down)
+    monkeypatch.setattr(planning, "make_ready", down)
     with pytest.raises(Outage, match="this far"):
         make_plan(lake, contract, "run-1", Limits())
     assert _stops(lake, contract, known=True) == "ledger_missing"

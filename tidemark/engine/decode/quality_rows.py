@@ -84,7 +84,7 @@ def _value_broken(rule: QualityRule, path: str, columns: Struct) -> Column:
     if rule.check == "length":
         return _outside(_length(value, kind), rule.min, rule.max)
     if rule.check == "matches":
-        return ~value.rlike(whole(rule.pattern or ""))
+        return ~value.rlike(anchored(rule.pattern or ""))
     if not isinstance(kind, Primitive):
         raise ValueError(f"{rule.title} does not apply to {kind}")  # noqa: TRY004 - a wrong plan, no wrong call
     if rule.check == "in_range":
@@ -93,7 +93,7 @@ def _value_broken(rule: QualityRule, path: str, columns: Struct) -> Column:
     return inside if rule.check == "not_in_set" else ~inside
 
 
-def whole(pattern: str) -> str:
+def anchored(pattern: str) -> str:
     """The regular expression of a text that is matched from its beginning to its end."""
     return rf"\A(?:{pattern})\z"
 

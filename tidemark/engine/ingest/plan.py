@@ -23,7 +23,7 @@ from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.decoding import NO_ID, Decoding, KeyDecoding, WriterSchema
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.held import accepted_batch
-from tidemark.engine.ingest.ready import ready, require_covered
+from tidemark.engine.ingest.ready import make_ready, require_covered
 from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding, required_columns
 from tidemark.engine.schema.writer import Writer
@@ -220,7 +220,7 @@ def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Pl
     schemas = read_schemas(lake, contract, state, seen)
     if finding := another_cluster(state.ledger, topic.cluster_id):  # before its schemas change the table
         raise stopped_by(contract, finding)
-    before, made = state.ledger, ready(lake, contract, state, topic, schemas, run_id)
+    before, made = state.ledger, make_ready(lake, contract, state, topic, schemas, run_id)
     if made is None:
         return None
     state, ledger = made

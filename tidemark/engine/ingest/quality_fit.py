@@ -14,7 +14,7 @@ from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.errors import Stopped
 from tidemark.domain.plan.quality_fit import fit_faults
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.decode.quality_rows import whole
+from tidemark.engine.decode.quality_rows import anchored
 
 _SOUND: set[tuple[str, str]] = set()
 """(expression, columns) that Spark has taken in this process: the answer can not change."""
@@ -63,7 +63,7 @@ def _sql_fault(empty: DataFrame, sql: str) -> str | None:
 
 def _pattern_fault(lake: Lake, pattern: str) -> str | None:
     try:
-        lake.spark().range(1).select(F.lit("").rlike(whole(pattern))).collect()
+        lake.spark().range(1).select(F.lit("").rlike(anchored(pattern))).collect()
     except PySparkException as error:
         if "pattern" not in str(error).lower():
             raise

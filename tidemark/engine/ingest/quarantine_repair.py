@@ -38,7 +38,7 @@ class Found:
     foreign: tuple[tuple[int, int], ...]
 
 
-def agree(lake: Lake, contract: Contract, state: TableState, ledger: Ledger) -> None:
+def settle_and_take_back(lake: Lake, contract: Contract, state: TableState, ledger: Ledger) -> None:
     """Make the quarantine say what the ledger of `state` says, before another receipt is published.
 
     The next receipt takes the place of what this one asks for, so it must be this very one that is settled; only then

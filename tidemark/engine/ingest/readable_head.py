@@ -8,7 +8,7 @@ from tidemark.domain.ledger.ledger import batch_id
 from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.ingest.quarantine_repair import agree
+from tidemark.engine.ingest.quarantine_repair import settle_and_take_back
 from tidemark.engine.table.publish import publish_receipt
 
 
@@ -26,7 +26,7 @@ def with_readable_head(lake: Lake, contract: Contract, state: TableState, run_id
     if isinstance(ledger, MergeLedger):
         own["changes"] = Changes()
     else:
-        agree(lake, contract, state, ledger)
+        settle_and_take_back(lake, contract, state, ledger)
         batch = batch_id(f"{contract.table}|head {attempt}", ledger.epoch, {})
         own |= {"kind": "append", "from_": {}, "counts": {}, "settlement": None, "batch_id": batch}
     publish_receipt(lake, state, ledger.model_copy(update=own))

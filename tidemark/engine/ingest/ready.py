@@ -39,7 +39,7 @@ from tidemark.engine.table.settle import settle
 from tidemark.engine.table.takeover import half_renamed, why_not_anew
 
 
-def ready(
+def make_ready(
     lake: Lake, contract: Contract, state: TableState, topic: Topic, schemas: TopicSchemas, run_id: str
 ) -> tuple[TableState, Ledger] | None:
     """Make the table if it is not there, carry out what its receipts ask for, and apply schema changes.
@@ -52,7 +52,7 @@ def ready(
     """
     fresh = state.ledger is None
     if fresh or not state.owned:  # a run that took a table over may have died before the table said so
-        if not _prepare(lake, contract, topic, schemas, run_id):
+        if not _begin_table(lake, contract, topic, schemas, run_id):
             return None
         state = lake.state(contract.table)
     if _rename_begun(state) and (fault := half_renamed(lake, contract)):
@@ -222,6 +222,7 @@ def _with_declared(
         return state
     hopeless = [c for c in evolution.parked if c.kind == "incompatible"]
     whole = [f". {c.reason}" for c in hopeless if c.new is None]
+    way_out = way_out_if_empty(state) if hopeless else ""
     raise Stopped(
         "table_incompatible" if hopeless else "schema_review",
         contract.table,
@@ -229,13 +230,13 @@ def _with_declared(
         + "The contract declares what the table does not hold: "
         + "; ".join(f"{d.dotted}: {d.kind} (table {d.found}, contract {d.wanted})" for d in missing)
         + "".join(whole)
-        + (f". {made_anew(state)}" if hopeless and made_anew(state) else ""),
+        + (f". {way_out}" if way_out else ""),
         plan=evolution.plan.id,
         topic=contract.topic,
     )
 
 
-def made_anew(state: TableState) -> str:
+def way_out_if_empty(state: TableState) -> str:
     """The way out of a table that a wrong contract has made, and no row was ever written to; empty for any other."""
     if state.rows or (state.ledger and any(each.written for each in state.ledger.totals.values())):
         return ""
@@ -253,7 +254,12 @@ def _lacking(contract: Contract, state: TableState, schemas: TopicSchemas) -> tu
         raise Stopped("table_incompatible", contract.table, str(error), topic=contract.topic) from error
 
 
-def _prepare(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchemas, run_id: str) -> bool:
+def _begin_table(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchemas, run_id: str) -> bool:
+    """Make the table, or take over the one that is there; False for an empty topic without a schema.
+
+    Raises:
+        Stopped: it may not be made, or no record of the topic could be read.
+    """
     wanted = schemas.wanted()
     if wanted is not None:
         if not lake.state(contract.table, ledger=False).exists and (why := why_not_anew(lake, contract)):

@@ -21,7 +21,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import ACCEPTED, ACCEPTED_BATCH, TableState, load_written
 from tidemark.engine.ingest.held import held_batch, spelled
 from tidemark.engine.ingest.quarantine import inside
-from tidemark.engine.ingest.quarantine_repair import agree
+from tidemark.engine.ingest.quarantine_repair import settle_and_take_back
 from tidemark.engine.merge.missing_rows import unmade
 from tidemark.engine.operate.cut_off import unread_from
 from tidemark.engine.schema.evolve import SETTLED_IDS, settled_ids
@@ -304,7 +304,7 @@ def _settled(lake: Lake, contract: Contract, signature: Signature) -> tuple[Tabl
     if state.ledger is None:
         raise unloaded(lake, contract.table)
     if not signature.dry_run:
-        agree(lake, contract, state, state.ledger)
+        settle_and_take_back(lake, contract, state, state.ledger)
     return state, state.ledger
 
 

@@ -30,7 +30,7 @@ from tidemark.engine.decode.decoding import KeyDecoding
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quality_fit import check_rules
 from tidemark.engine.ingest.quality_stage import judge_stage
-from tidemark.engine.ingest.quarantine_repair import agree
+from tidemark.engine.ingest.quarantine_repair import settle_and_take_back
 from tidemark.engine.ingest.readable_head import with_readable_head
 from tidemark.engine.ingest.ready import evolve_if_needed, require_covered
 from tidemark.engine.ingest.stage import Staged
@@ -114,7 +114,7 @@ def replay_base(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -
         raise unloaded(lake, contract.table)
     _require_own_schemas(lake, contract, state.ledger)
     if not dry_run:
-        agree(lake, contract, state, state.ledger)
+        settle_and_take_back(lake, contract, state, state.ledger)
     schemas = read_schemas(lake, contract, state, frozenset(state.ledger.others))
     state = evolve_if_needed(lake, contract, state, schemas, run_id, dry_run=dry_run)
     if not dry_run:

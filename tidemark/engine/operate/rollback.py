@@ -35,7 +35,7 @@ from tidemark.engine.access.main_history import ancestors, is_of_batch, receipts
 from tidemark.engine.access.outages import translated
 from tidemark.engine.access.snapshots import is_compaction, is_receipt, ledger_of, made_at, planned_head
 from tidemark.engine.access.table_state import PAUSED, RESUMED, TableState, load
-from tidemark.engine.ingest.quarantine_repair import agree
+from tidemark.engine.ingest.quarantine_repair import settle_and_take_back
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.look.headroom import compacted
 from tidemark.engine.operate.recount import first_lost, places_of, waiting_rows
@@ -143,7 +143,7 @@ def _attempt(
         raise unloaded(lake, contract.table)
     with _telling_of_the_pause(contract, state.properties.get(PAUSED, "")):
         if not signature.dry_run:
-            agree(lake, contract, state, state.ledger)
+            settle_and_take_back(lake, contract, state, state.ledger)
         step = _step(lake, contract, state, target)
         topic = lake.topic(contract)
         _check_kafka(contract, step, topic)

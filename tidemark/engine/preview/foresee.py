@@ -16,7 +16,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import asked, translated
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.quality_fit import rule_faults
-from tidemark.engine.ingest.ready import made_anew, without_schema
+from tidemark.engine.ingest.ready import way_out_if_empty, without_schema
 from tidemark.engine.marts import read_project
 from tidemark.engine.preview.sample import sample as take_sample
 from tidemark.engine.schema.evolve import plan_evolution, value_columns
@@ -183,7 +183,8 @@ def _ways_of_reading(found: Foresight, schemas: TopicSchemas) -> list[str]:
 
 def _without_rows(state: TableState, plan: SchemaPlan | None) -> list[str]:
     declared = [c for c in plan.changes if c.kind == "incompatible" and not c.schema_id] if plan else []
-    return [made_anew(state)] if declared and made_anew(state) else []
+    way_out = way_out_if_empty(state) if declared else ""
+    return [way_out] if way_out else []
 
 
 def _lost_notes(contract: Contract, columns: Struct | None, schemas: TopicSchemas) -> list[str]:
