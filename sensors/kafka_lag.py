@@ -25,7 +25,7 @@ def lag_sensor(
         description=f"Asks for runs of lane {name} when tables near their target lag.{stretched(lane, contracts)}",
     )
     def kafka_lag(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SensorResult:
-        from sensors.kafka_lag_tick import answer  # noqa: PLC0415 - loading the definitions needs no Kafka client
+        from sensors.kafka_lag_answer import answer  # noqa: PLC0415 - loading the definitions needs no Kafka client
 
         return answer(context, lake, name, lane, contracts, shown_digests)
 

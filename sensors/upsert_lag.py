@@ -28,7 +28,7 @@ def upsert_sensor(name: str, lane: Lane, tables: Sequence[Contract]) -> dg.Senso
         + stretched(lane, tables),
     )
     def upsert_lag(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SensorResult:
-        from sensors.upsert_lag_tick import answer  # noqa: PLC0415 - loading the definitions needs no clients
+        from sensors.upsert_lag_answer import answer  # noqa: PLC0415 - loading the definitions needs no clients
 
         return answer(context, lake, upsert_lane(name), lane, tables)
 

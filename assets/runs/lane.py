@@ -89,14 +89,14 @@ def run_tables(
                     context, _what_rows_leave_true(context, lake, contract, outcome, changed=changed)
                 )
                 state = _state(context, lake, contract)
-                yield _result(context, resource, contract, outcome, state)
+                yield _result(context, resource.places.home, contract, outcome, state)
             else:
                 _say_without_a_place(context, contract, outcome)
                 idle.append(outcome)
         if stopped or not (by_sensor(context.run) or SCHEDULE_NAME_TAG in context.run.tags):
             # a failed run paints every selected table without a result red: these are well, they had nothing to do
             for each in idle:
-                yield from _unchanged(context, resource, lake, contracts[each.table], each)
+                yield from _unchanged(context, resource.places.home, lake, contracts[each.table], each)
     if stopped:
         _fail(context, contracts, stopped)
 
@@ -171,11 +171,7 @@ def _still_late(
 
 
 def _unchanged(
-    context: dg.AssetExecutionContext,
-    resource: LakeResource,
-    lake: Lake,
-    contract: Contract,
-    outcome: Outcome,
+    context: dg.AssetExecutionContext, home: Path, lake: Lake, contract: Contract, outcome: Outcome
 ) -> Iterator[StepOutput]:
     """The result of a table without commits takes nothing from it that Dagster shows; none where it has no place."""
     if not outcome.next:
@@ -191,7 +187,7 @@ def _unchanged(
         level.append(unchanged_freshness(contract, state.committed_at))
     yield from as_outputs(context, repeated(context.instance, contract, [each.check_name for each in level]))
     yield from as_outputs(context, level)
-    yield _result(context, resource, contract, outcome, state)
+    yield _result(context, home, contract, outcome, state)
 
 
 def _state(context: dg.AssetExecutionContext, lake: Lake, contract: Contract) -> TableState | None:
@@ -260,14 +256,14 @@ def _edits(resource: LakeResource, lake: Lake, chosen: Sequence[Contract]) -> Ed
 
 def _result(
     context: dg.AssetExecutionContext,
-    resource: LakeResource,
+    home: Path,
     contract: Contract,
     outcome: Outcome,
     state: TableState | None,
 ) -> dg.MaterializeResult[None]:
     if outcome.rows.quarantined:
         context.log_event(quarantine_landed(contract, outcome))
-    return result(contract, outcome, state, _record_columns(resource.places.home, contract, state))
+    return result(contract, outcome, state, _record_columns(home, contract, state))
 
 
 def _record_columns(home: Path, contract: Contract, state: TableState | None) -> Struct | None:
