@@ -43,8 +43,13 @@ def expired(at: Column, cut: datetime) -> Column:
 
 def rows_within(epoch: int, ranges: Ranges) -> str:
     """The rows of a table inside `ranges` of an epoch, as SQL."""
-    parts = " OR ".join(
-        f"(_kafka.partition = {p} AND _kafka.offset >= {r.start} AND _kafka.offset < {r.end})"
-        for p, r in ranges.items()
+    return f"_kafka.epoch = {epoch} AND ({sql_within(ranges, '_kafka.')})"
+
+
+def sql_within(ranges: Ranges, prefix: str = "") -> str:
+    """Whether a place, `prefix`partition and `prefix`offset, lies inside `ranges`, as SQL that PyIceberg reads too."""
+    parts = (
+        f"({prefix}partition = {p} AND {prefix}offset >= {r.start} AND {prefix}offset < {r.end})"
+        for p, r in sorted(ranges.items())
     )
-    return f"_kafka.epoch = {epoch} AND ({parts or 'false'})"
+    return " OR ".join(parts) or "false"

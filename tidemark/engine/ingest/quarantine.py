@@ -20,6 +20,7 @@ from tidemark.domain.ledger.backfill import BACKFILL
 from tidemark.domain.ledger.offsets import Ranges
 from tidemark.domain.ledger.settlement import ABANDONED
 from tidemark.domain.plan.table_properties import BASE
+from tidemark.engine.access.conditions import sql_within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.spark import temp_view
@@ -180,9 +181,5 @@ def _merge(rows: DataFrame, target: str, where: str) -> None:
 
 def inside(epoch: int, ranges: Ranges, prefix: str = "", *, waiting: bool = True) -> str:
     """The rows inside `ranges` of an epoch, those that wait or all, as Spark and PyIceberg both read it."""
-    parts = " OR ".join(
-        f"({prefix}partition = {p} AND {prefix}offset >= {each.start} AND {prefix}offset < {each.end})"
-        for p, each in sorted(ranges.items())
-    )
     unresolved = f"{prefix}resolved_at IS NULL AND " if waiting else ""
-    return f"{prefix}epoch = {epoch} AND {unresolved}({parts})"
+    return f"{prefix}epoch = {epoch} AND {unresolved}({sql_within(ranges, prefix)})"

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidemark.domain.ledger.offsets import OffsetRange, cut, joined
+from tidemark.engine.access.conditions import sql_within
 
 RECORD, TOMBSTONE, ROW, QUARANTINED, TWICE, OLD = 1, 2, 4, 8, 16, 32
 # OLD: retention may have deleted the row of this record
@@ -43,10 +44,7 @@ def inside(window: Mapping[int, OffsetRange], of: str = "", *, exact: bool = Fal
         start = _by_partition({p: r.start for p, r in window.items()}, of)
         end = _by_partition({p: r.end for p, r in window.items()}, of)
         return f"{coarse} AND {of}offset >= {start} AND {of}offset < {end}"
-    return " OR ".join(
-        f"({of}partition = {p} AND {of}offset >= {r.start} AND {of}offset < {r.end})"
-        for p, r in sorted(window.items())
-    )
+    return sql_within(window, of)
 
 
 def _by_partition(bounds: Mapping[int, int], of: str) -> str:

@@ -21,7 +21,7 @@ from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Counts, add_up, batch_
 from tidemark.domain.ledger.offsets import as_runs
 from tidemark.domain.ledger.replay import UNCOUNTED, Recount
 from tidemark.domain.ledger.settlement import Settlement
-from tidemark.engine.access.conditions import rows_within
+from tidemark.engine.access.conditions import rows_within, sql_within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import receipts
 from tidemark.engine.access.snapshots import ledger_of
@@ -220,12 +220,9 @@ def _counts(placed: Placement, loaded: list[Window]) -> tuple[dict[int, Counts],
 
 def _quarantined_nulls(lake: Lake, contract: Contract, placed: Placement) -> dict[int, int]:
     """Records without a value that the shadow has in its quarantine, of those that had been read before."""
-    within = " OR ".join(
-        f"(partition = {p} AND offset >= {r.start} AND offset < {r.end})" for p, r in placed.within.items()
-    )
     rows = lake.spark().sql(
         f"SELECT partition, count(*) FROM {lake.identifier(f'{contract.table}{SHADOW}_quarantine')} "
-        f"WHERE resolved_at IS NULL AND value IS NULL AND ({within}) GROUP BY 1"
+        f"WHERE resolved_at IS NULL AND value IS NULL AND ({sql_within(placed.within)}) GROUP BY 1"
     )
     return dict(map(tuple, rows.collect()))
 
