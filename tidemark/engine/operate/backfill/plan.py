@@ -142,8 +142,9 @@ def work_of(
             next_step="raise `retention` in the contract, or name a later --to",
             table=contract.table,
         )
-    made = _of_records if source.records else _of_rows
-    return made(lake, contract, target, source, asked)
+    if source.records:
+        return _of_records(lake, contract, target, source, asked.since, asked.until)
+    return _of_rows(lake, contract, target, source, asked, asked.since, asked.until)
 
 
 def require_same(contract: Contract, known: Source, plan: Backfill, source: Source, asked: Asked) -> None:
@@ -232,12 +233,17 @@ def source_of(contract: Contract, plan: Backfill) -> Source:
     return parse_source("" if plan.source == str(Source()) else plan.source, contract.cluster)
 
 
-def _of_records(lake: Lake, contract: Contract, target: TableState, source: Source, asked: Asked) -> Work:
+def _of_records(
+    lake: Lake,
+    contract: Contract,
+    target: TableState,
+    source: Source,
+    since: datetime,
+    until: datetime,
+) -> Work:
     cluster, topic = (source.cluster, source.name) if source.name else (contract.cluster, contract.topic)
-    kafka, since, until, ledger = lake.kafka(cluster), asked.since, asked.until, target.ledger
-    assert since is not None  # noqa: S101 - work_of has checked them
-    assert until is not None  # noqa: S101
-    assert ledger is not None  # noqa: S101
+    kafka, ledger = lake.kafka(cluster), target.ledger
+    assert ledger is not None  # noqa: S101 - `backfill` has checked it
     described = kafka.describe([topic]).get(topic)
     if described is None:
         raise Refused(
@@ -272,13 +278,18 @@ def _of_records(lake: Lake, contract: Contract, target: TableState, source: Sour
     return Work(contract, target, source, plan, None)
 
 
-def _of_rows(lake: Lake, contract: Contract, target: TableState, source: Source, asked: Asked) -> Work:
+def _of_rows(
+    lake: Lake,
+    contract: Contract,
+    target: TableState,
+    source: Source,
+    asked: Asked,
+    since: datetime,
+    until: datetime,
+) -> Work:
     opened = open_source(lake, source)
     check_columns(opened, target)
     column = asked.time_column or contract.event_time or ""
-    since, until = asked.since, asked.until
-    assert since is not None  # noqa: S101 - work_of has checked them
-    assert until is not None  # noqa: S101
     if not column:
         raise Refused(
             "windows of rows are cut by a time",
