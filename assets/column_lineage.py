@@ -31,7 +31,7 @@ def column_metadata(
     """Schema and lineage of a table that was built from others; without lineage its columns carry no tags."""
     seen, lineage = columns.get(table, ()), lineage_of(columns, contracts)
     docs = {each["name"]: each.get("doc", "") for each in described}
-    made_of = as_dagster(lineage.get(table, {}))
+    made_of = _as_dagster(lineage.get(table, {}))
     listed = [
         dg.TableColumn(
             name=each["name"],
@@ -79,7 +79,7 @@ def _ways(lineage: Lineage, table: str) -> str:
     return "\n".join(lines)
 
 
-def as_dagster(lineage: Mapping[str, Collection[Origin]]) -> dg.TableColumnLineage:
+def _as_dagster(lineage: Mapping[str, Collection[Origin]]) -> dg.TableColumnLineage:
     """Columns of one table and what they are made of."""
     return dg.TableColumnLineage(
         {
@@ -91,7 +91,7 @@ def as_dagster(lineage: Mapping[str, Collection[Origin]]) -> dg.TableColumnLinea
 
 def from_append(contract: Contract, columns: Columns) -> dg.TableColumnLineage:
     """The columns of an upsert table; `contract` as `tidemark.domain.config.upsert` makes it."""
-    return as_dagster(upsert_fields(contract.topic, [each["name"] for each in columns]))
+    return _as_dagster(upsert_fields(contract.topic, [each["name"] for each in columns]))
 
 
 def from_topic(contract: Contract, columns: Columns) -> dg.TableColumnLineage:

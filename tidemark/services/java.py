@@ -45,7 +45,7 @@ def version_of(java: Path) -> int | None:
     return int(match[1]) if match else None
 
 
-def own_java_dir() -> Path:
+def _own_java_dir() -> Path:
     """Where `install-java` puts a JDK of its own; removing the folder undoes it."""
     return cache_dir() / "java"
 
@@ -59,10 +59,10 @@ def install_java() -> Path:
     import jdk  # noqa: PLC0415 - asks for the system's kind when it is imported
 
     try:
-        jdk.install(str(INSTALLED), path=str(own_java_dir()))
+        jdk.install(str(INSTALLED), path=str(_own_java_dir()))
     except jdk.JdkError as error:
         raise DownloadFailed(
-            f"Java {INSTALLED} could not be fetched into {own_java_dir()}: {error}",
+            f"Java {INSTALLED} could not be fetched into {_own_java_dir()}: {error}",
             next_step="check the network (a proxy goes into HTTPS_PROXY), or install Java yourself",
         ) from error
     return find_java()
@@ -72,8 +72,8 @@ def _candidates() -> Iterator[Path]:
     home = os.environ.get("JAVA_HOME")
     if home:
         yield Path(home) / "bin" / "java"
-    yield from sorted(own_java_dir().glob("*/bin/java"), reverse=True)
-    yield from sorted(own_java_dir().glob("*/Contents/Home/bin/java"), reverse=True)
+    yield from sorted(_own_java_dir().glob("*/bin/java"), reverse=True)
+    yield from sorted(_own_java_dir().glob("*/Contents/Home/bin/java"), reverse=True)
     on_path = shutil.which("java")
     if on_path:
         yield Path(on_path)

@@ -137,7 +137,7 @@ def parse_partition_field(value: Any) -> PartitionField:
     return _field(name, arguments[1], int(arguments[0]), value)
 
 
-def rejoined(value: Any) -> Any:
+def _rejoined(value: Any) -> Any:
     """A list as it was meant: in `[day(a), bucket(16, b)]` YAML splits at the comma within the parentheses, too.
 
     Exact, for an item that opens a parenthesis and does not close it is nothing by itself.
@@ -215,5 +215,5 @@ PartitionSpec = Annotated[
         }
     ),
 ]
-PartitionSpecs = Annotated[tuple[PartitionSpec, ...], BeforeValidator(rejoined)]
+PartitionSpecs = Annotated[tuple[PartitionSpec, ...], BeforeValidator(_rejoined)]
 ColumnPath = Annotated[str, PlainValidator(_parse_column), WithJsonSchema({"type": "string", "minLength": 1})]

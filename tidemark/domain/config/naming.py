@@ -30,7 +30,7 @@ _TAG_KEY = re.compile(r"([A-Za-z0-9_.-]{1,63}/)?[A-Za-z0-9_.-]{1,63}")
 _TAG_VALUE = re.compile(r"[A-Za-z0-9_.-]{0,63}")
 
 
-def is_identifier(name: str) -> bool:
+def _is_identifier(name: str) -> bool:
     """A letter or _, then letters, digits and _: needs no quotes anywhere."""
     return bool(_IDENTIFIER.fullmatch(name))
 
@@ -55,7 +55,7 @@ def default_table(namespace: str, topic: str) -> str:
 def table_fault(table: str, added: str = ADDED) -> str | None:
     """Why `table` cannot be the name of a table, or None; `added`: the longest suffix of a table that it brings."""
     namespace, dot, name = table.partition(".")
-    if not dot or not is_identifier(namespace) or not is_identifier(name):
+    if not dot or not _is_identifier(namespace) or not _is_identifier(name):
         return (
             f"{table!r} is not a table name: one namespace and one name, each of letters, digits and _ "
             "and beginning with a letter or _, as in shop.orders"
@@ -79,13 +79,13 @@ def _fault(kind: str, message: str, value: str, suggestion: str | None = None) -
 
 
 def _identifier(value: str) -> str:
-    if not is_identifier(value):
+    if not _is_identifier(value):
         meant = re.sub(r"\W+", "_", value, flags=re.ASCII).strip("_")
         raise _fault(
             "identifier",
             "is not a name of letters, digits and _",
             value,
-            meant if is_identifier(meant) else None,
+            meant if _is_identifier(meant) else None,
         )
     return value
 

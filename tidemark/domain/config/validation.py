@@ -89,12 +89,12 @@ def _remove(tree: Any, path: KeyPath) -> None:
         holder.pop(place, None)
 
 
-def valid_keys(model: type[BaseModel], path: KeyPath) -> list[str]:
+def _valid_keys(model: type[BaseModel], path: KeyPath) -> list[str]:
     """The keys that may stand in the mapping at `path`."""
     return list(dict.fromkeys(key for node in _schemas(model, path) for key in node.get("properties", {})))
 
 
-def valid_values(model: type[BaseModel], path: KeyPath) -> list[str]:
+def _valid_values(model: type[BaseModel], path: KeyPath) -> list[str]:
     """The words that may stand at `path`, where only certain words may."""
     return [str(value) for node in _schemas(model, path) for value in node.get("enum", ())]
 
@@ -109,15 +109,15 @@ def _finding(model: type[BaseModel], tree: Mapping[str, Any], detail: ErrorDetai
         return Finding(path, "unknown key", _meant(model, path[:-1], str(path[-1])))
     shown = _shown(path, detail["input"])
     if kind == "literal_error":
-        words = valid_values(model, path)
+        words = _valid_values(model, path)
         return Finding(path, f"{shown} is none of {', '.join(words)}", nearest(str(detail["input"]), words))
     return Finding(path, _message(detail, shown), _context(detail).get("suggestion"))
 
 
 def _meant(model: type[BaseModel], at: KeyPath, word: str) -> str | None:
     """What an unknown key of the mapping at `at` stands for: a key of a section in it, or the nearest of its own."""
-    known = valid_keys(model, at)
-    inner = [f"{section}.{word}" for section in known if word in valid_keys(model, (*at, section))]
+    known = _valid_keys(model, at)
+    inner = [f"{section}.{word}" for section in known if word in _valid_keys(model, (*at, section))]
     return " or ".join(inner) or nearest(word, known)
 
 

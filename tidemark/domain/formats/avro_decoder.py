@@ -123,7 +123,7 @@ def decoded_names(record: Record) -> tuple[str, ...]:
     return tuple(f"f{position}" for position in range(len(own)))
 
 
-def read_precision(node: Leaf | Fixed) -> int | None:
+def _read_precision(node: Leaf | Fixed) -> int | None:
     """The precision under which a decimal is read; None when it has too many digits for Spark.
 
     Up to 18 digits Spark keeps the low 64 bits alone; where more bits can come, it is read as the widest
@@ -183,7 +183,7 @@ def _schema(node: Node, names: Iterator[str]) -> Any:  # noqa: PLR0911 - one ret
 
 def _leaf_schema(node: Leaf | Fixed, names: Iterator[str]) -> Any:
     base = {"type": _WIDE.get(node.kind, node.kind)} if isinstance(node, Leaf) else _fixed(names, node.size)
-    precision = read_precision(node) if node.logical == "decimal" else None
+    precision = _read_precision(node) if node.logical == "decimal" else None
     if precision is not None:
         return {**base, "logicalType": "decimal", "precision": precision, "scale": node.scale}
     return {**base, "logicalType": node.logical} if node.logical in _READ_BY_SPARK else base
@@ -204,7 +204,7 @@ def _decoded_leaf(node: Leaf | Fixed) -> ColumnType:
     if node == NULL:
         return VOID
     if node.logical == "decimal":
-        precision = read_precision(node)
+        precision = _read_precision(node)
         return BINARY if precision is None else decimal(precision, node.scale)
     if node.logical in _READ_BY_SPARK:
         return _READ_BY_SPARK[node.logical]

@@ -56,7 +56,7 @@ def is_bookkeeping(name: str | None) -> bool:
     )
 
 
-def change_record(schema: AvroSchema, envelope: Envelope) -> Record:
+def _change_record(schema: AvroSchema, envelope: Envelope) -> Record:
     """The writer's top-level record.
 
     Raises SchemaUnsupported for a schema that is not of the shape `envelope`.
@@ -110,13 +110,13 @@ def avro_columns(schema: AvroSchema, envelope: Envelope) -> AvroColumns:
     """
     if envelope == "none":
         return columns(schema)
-    root = change_record(schema, envelope)
+    root = _change_record(schema, envelope)
     row = row_record(root) if envelope == "debezium" else flat_row(root)
     found = columns(AvroSchema(row, schema.notes))
-    return AvroColumns(with_cdc(found.struct), found.notes)
+    return AvroColumns(_with_cdc(found.struct), found.notes)
 
 
-def with_cdc(columns: Struct) -> Struct:
+def _with_cdc(columns: Struct) -> Struct:
     """The columns of a row with `_cdc` behind them.
 
     Raises SchemaUnsupported where a name clashes with those inside of it.
@@ -190,7 +190,7 @@ def document_columns(documents: JsonDocuments) -> Struct:
     root = documents.root
     if isinstance(root, Object):
         root = replace(root, properties=tuple(p for p in root.properties if p.name != CDC.name))
-    return with_cdc(json_columns(replace(documents, root=root)))
+    return _with_cdc(json_columns(replace(documents, root=root)))
 
 
 def _cdc_properties() -> tuple[Property, ...]:

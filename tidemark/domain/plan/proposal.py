@@ -131,7 +131,7 @@ class Proposal:
 
 def propose(seen: Seen) -> Proposal:
     """A contract that says no more than it must."""
-    times = tuple(event_times(seen.columns or Struct(())))
+    times = tuple(_event_times(seen.columns or Struct(())))
     contract: dict[str, Any] = {"topic": seen.topic}
     if seen.cluster != "main":
         contract["cluster"] = seen.cluster
@@ -150,7 +150,7 @@ def propose(seen: Seen) -> Proposal:
     return Proposal(seen, contract, times, (*seen.reasons, *_reasons(seen, times, chosen)))
 
 
-def event_times(columns: Struct) -> Iterator[str]:
+def _event_times(columns: Struct) -> Iterator[str]:
     """Columns that could say when something happened, in the order of the table."""
     yield from (
         f.name for f in columns.fields if f.type in {TIMESTAMPTZ, TIMESTAMP, DATE} and f.name.isidentifier()

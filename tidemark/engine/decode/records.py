@@ -71,7 +71,7 @@ def _with_key(parts: Parts, decoding: Decoding, key: KeyDecoding) -> Parts:
     return Parts(rows, columns, F.coalesce(F.col(_VALUE_CAUSE), F.col(_KEY_CAUSE)), parts.schema_id, detail)
 
 
-def kafka_columns(epoch: int, schema_id: Column) -> Column:
+def _kafka_columns(epoch: int, schema_id: Column) -> Column:
     """The `_kafka` struct from the Kafka source's columns."""
     parts = {
         "topic": F.col("topic"),
@@ -92,7 +92,7 @@ def _with_fate(parts: Parts, decoding: Decoding) -> DataFrame:
     null_key = _null_key(parts.columns, decoding)
     shaped_rows = parts.rows.select(
         *(column.alias(name) for name, column in parts.columns.items()),
-        kafka_columns(decoding.epoch, parts.schema_id),
+        _kafka_columns(decoding.epoch, parts.schema_id),
         F.col("value").alias(VALUE),
         parts.cause.alias(CAUSE),
         parts.detail.alias(DETAIL),

@@ -48,7 +48,7 @@ def settle_and_take_back(lake: Lake, contract: Contract, state: TableState, ledg
         Overtaken: others change the same quarantine right now.
     """
     settle(lake, contract, ledger)
-    take_back_doubled(lake, contract, state, ledger)
+    _take_back_doubled(lake, contract, state, ledger)
 
 
 def repair(lake: Lake, plan: Plan) -> None:
@@ -59,7 +59,7 @@ def repair(lake: Lake, plan: Plan) -> None:
         Overtaken: another attempt writes the same quarantine right now.
     """
     ledger, table = plan.ledger, plan.contract.table
-    left = take_back_doubled(lake, plan.contract, plan.state, ledger)
+    left = _take_back_doubled(lake, plan.contract, plan.state, ledger)
     if left is None:
         return
     expected = {p: each.quarantined for p, each in ledger.counts.items()}
@@ -75,7 +75,7 @@ def repair(lake: Lake, plan: Plan) -> None:
     _log.warning("%s: %s Kafka has them no more: they are lost, and its ingest goes on.", table, lacks)
 
 
-def take_back_doubled(
+def _take_back_doubled(
     lake: Lake, contract: Contract, state: TableState, ledger: Ledger
 ) -> Mapping[int, int] | None:
     """Remove rows of dead attempts that contradict the table: before any receipt takes the place of the last batch's.

@@ -115,7 +115,7 @@ def _act(lake: Lake, name: str, limits: Compaction, plan: CompactionPlan, until:
 
 def _rewrite_files(lake: Lake, table: Table, limits: Compaction, rewrite: Rewrite, done: _Done) -> None:
     """One commit."""
-    found = _call(lake, rewrite_call(lake, table, limits, rewrite), rewrite.partitions[0], done)
+    found = _call(lake, _rewrite_call(lake, table, limits, rewrite), rewrite.partitions[0], done)
     if found is not None:
         done.commits += int(found["rewritten_data_files_count"] > 0)
         done.rewritten_files += found["rewritten_data_files_count"]
@@ -144,7 +144,7 @@ def _call(lake: Lake, call: str, what: str, done: _Done) -> Row | None:
     return rows[0] if rows else None
 
 
-def rewrite_call(lake: Lake, table: Table, limits: Compaction, rewrite: Rewrite) -> str:
+def _rewrite_call(lake: Lake, table: Table, limits: Compaction, rewrite: Rewrite) -> str:
     """The CALL of Spark SQL that does one rewrite."""
     sort = not table.sort_order().is_unsorted
     options = {

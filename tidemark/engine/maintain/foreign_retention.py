@@ -27,7 +27,7 @@ COMPANION = f"{BRANCH_PREFIX}keep_"
 @contextmanager
 def out_of_the_way(lake: Lake, table: str) -> Iterator[None]:
     """While the block runs, only what it names itself expires."""
-    put_back(lake, table)
+    _put_back(lake, table)
     metadata = existing(lake, table).metadata
     try:
         _lift_default(lake, table, metadata)
@@ -36,7 +36,7 @@ def out_of_the_way(lake: Lake, table: str) -> Iterator[None]:
         yield
     finally:
         with suppress(Exception):  # the next one does it
-            put_back(lake, table)
+            _put_back(lake, table)
 
 
 def is_aside(metadata: TableMetadata) -> bool:
@@ -44,7 +44,7 @@ def is_aside(metadata: TableMetadata) -> bool:
     return ASIDE in metadata.properties or any(name.startswith(COMPANION) for name in metadata.refs)
 
 
-def put_back(lake: Lake, table: str) -> None:
+def _put_back(lake: Lake, table: str) -> None:
     """As it was before, here or where another maintenance died; a setting made meanwhile stays."""
     metadata = existing(lake, table).metadata
     noted = metadata.properties.get(ASIDE)

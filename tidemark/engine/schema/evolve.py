@@ -78,7 +78,7 @@ def plan_evolution(contract: Contract, state: TableState, schemas: TopicSchemas)
         columns,
         writers,
         contract.schema_changes,
-        removed=removed_paths(state),
+        removed=_removed_paths(state),
         settled=settled,
         shape=state.shape,
         upsert=upsert_table_of(contract),
@@ -124,7 +124,7 @@ def removing_ids(
     settled = settled_ids(state)
     unsettled = tuple(w for w in writer_columns(state, schemas) if w.id not in settled)
     found = removals(columns, unsettled, policy, state.shape.partition_names)
-    gone = judged_removals(found, policy, removed_paths(state), pinned, upsert)
+    gone = judged_removals(found, policy, _removed_paths(state), pinned, upsert)
     judged = {change.path: change.verdict for change in gone}
     return frozenset(each.writer.id for each in found if judged.get(each.path) in verdicts)
 
@@ -248,7 +248,7 @@ def state_after(state: TableState, changes: Sequence[Change]) -> TableState:
     )
 
 
-def removed_paths(state: TableState) -> frozenset[str]:
+def _removed_paths(state: TableState) -> frozenset[str]:
     """Columns whose removal has been approved."""
     return frozenset(noted(state.properties, REMOVED))
 

@@ -25,7 +25,7 @@ _HEAD_MOVED = ("ValidationException", "CommitFailedException", "not an ancestor"
 _T = TypeVar("_T")
 
 
-def lost_race(error: BaseException) -> bool:
+def _lost_race(error: BaseException) -> bool:
     """Whether a catalog, Spark or PyIceberg says that somebody else's commit came between."""
     return says(error, LOST_RACE)
 
@@ -75,7 +75,7 @@ def until_not_overtaken(contract: Contract, attempt: Callable[[], _T]) -> _T:
 def repeated(change: Callable[[], _T]) -> _T:
     """`change`, which begins with a look at the table, until no other commit comes between."""
     return Retrying(
-        retry=retry_if_exception(lost_race),
+        retry=retry_if_exception(_lost_race),
         stop=stop_after_attempt(TURNS),
         wait=wait_random(0, WAIT),
         reraise=True,
