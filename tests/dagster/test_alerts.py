@@ -57,11 +57,15 @@ def webhook(monkeypatch):
     made.server.server_close()
 
 
-def stops(context, *_args, **_how):
-    yield from ()
-    raise dg.Failure(
-        "web.clicks", metadata={"web.clicks": dg.MetadataValue.json(STOPPED)}, allow_retries=False
-    )
+def stops_with(error):
+    """What a lane does whose one table stops with these fields."""
+
+    def stop(*_args, **_how):
+        yield from ()
+        metadata = {"web.clicks": dg.MetadataValue.json(error)}
+        raise dg.Failure("web.clicks", metadata=metadata, allow_retries=False)
+
+    return stop
 
 
 def tick(defs, instance, cursor):
@@ -99,7 +103,7 @@ def test_a_stop_and_a_red_check_are_told_once_and_not_before_the_webhook_takes_t
 ):
     defs = build_defs(where=where)
     cursor, _ = tick(defs, instance, None)
-    monkeypatch.setattr(assets.runs.lane, "run_tables", stops)
+    monkeypatch.setattr(assets.runs.lane, "run_tables", stops_with(STOPPED))
     job = defs.resolve_job_def("ingest")
     job.execute_in_process(instance=instance, asset_selection=[table_key("web.clicks")], raise_on_error=False)
     instance.report_runless_asset_event(
@@ -135,14 +139,8 @@ def test_a_table_that_is_tried_again_and_stops_again_is_told_once_a_day(
 
     def told(**error):
         nonlocal cursor
-        before, value = len(webhook.bodies), {**STOPPED, **error}
-
-        def stop(context, *_args, **_how):
-            yield from ()
-            metadata = {"web.clicks": dg.MetadataValue.json(value)}
-            raise dg.Failure("web.clicks", metadata=metadata, allow_retries=False)
-
-        monkeypatch.setattr(assets.runs.lane, "run_tables", stop)
+        before = len(webhook.bodies)
+        monkeypatch.setattr(assets.runs.lane, "run_tables", stops_with({**STOPPED, **error}))
         job.execute_in_process(instance=instance, asset_selection=[clicks], raise_on_error=False)
         cursor, _ = tick(defs, instance, cursor)
         return [each["state"] for body in webhook.bodies[before:] for each in body["alerts"]]
@@ -358,18 +356,13 @@ def test_a_run_of_another_project_is_not_told_and_odd_metadata_of_ours_stops_no_
     def nightly_of_somebody_else():
         foreign()
 
-    def stop(context, *_args, **_how):
-        yield from ()
-        metadata = {"web.clicks": dg.MetadataValue.json(odd)}
-        raise dg.Failure("web.clicks", metadata=metadata, allow_retries=False)
-
     odd = {**STOPPED, "table": {"id": 7}}
     defs = build_defs(where=where)
     cursor, _ = tick(defs, instance, None)
     nightly_of_somebody_else.execute_in_process(instance=instance, raise_on_error=False)
     cursor, said = tick(defs, instance, cursor)
     assert said == "0 alerts posted"
-    monkeypatch.setattr(assets.runs.lane, "run_tables", stop)
+    monkeypatch.setattr(assets.runs.lane, "run_tables", stops_with(odd))
     defs.resolve_job_def("ingest").execute_in_process(
         instance=instance, asset_selection=[table_key("web.clicks")], raise_on_error=False
     )
@@ -381,7 +374,7 @@ def test_a_newline_behind_the_address_is_none_of_it_and_one_within_is_a_reason(
     where, webhook, instance, monkeypatch
 ):
     """Given an address from a mounted secret, which ends in a newline, then alerts arrive; one that can be none stops nothing."""
-    monkeypatch.setattr(assets.runs.lane, "run_tables", stops)
+    monkeypatch.setattr(assets.runs.lane, "run_tables", stops_with(STOPPED))
     defs = build_defs(where=where)
     cursor, _ = tick(defs, instance, None)
     defs.resolve_job_def("ingest").execute_in_process(

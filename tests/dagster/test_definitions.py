@@ -34,10 +34,6 @@ SNAPSHOT = Path(__file__).parent / "definitions.snapshot.json"
 COLUMNS = Struct((Field("id", LONG, "the order", required=True), Field("customer", STRING)))
 
 
-def test_definitions_load_with_every_service_down(where):
-    dg.Definitions.validate_loadable(build_defs(where=where))
-
-
 def test_loading_the_definitions_asks_no_service(where):
     """Given an address that would hear of any call, also of one that C code makes, then loading makes none."""
     with socket.create_server(("127.0.0.1", 0)) as ear:

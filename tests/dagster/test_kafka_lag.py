@@ -89,7 +89,7 @@ def run_of(defs, instance):
     return make
 
 
-def test_nothing_waits(tick):
+def test_a_lane_that_has_caught_up_asks_for_no_run(tick):
     found = tick()
     assert found.run_requests == []
     assert found.skip_message == "2 of 2 caught up"

@@ -66,10 +66,6 @@ def kill(pid: int) -> None:
     process.wait(10)
 
 
-def test_all_is_well_while_they_live(services) -> None:
-    services[0].require_alive()
-
-
 def test_their_logs_stay_small_while_they_live(services, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given processes that live for weeks, when dev looks, then a log that has grown large is put aside."""
     made, _ = services

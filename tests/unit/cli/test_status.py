@@ -131,7 +131,7 @@ def test_a_topic_without_an_id_is_told_apart_by_offsets_alone_and_status_says_so
         ({"unreachable": "spark_down"}, "fresh"),
     ],
 )
-def test_states(changes: dict[str, Any], state: State) -> None:
+def test_the_state_says_what_table_topic_and_outages_show(changes: dict[str, Any], state: State) -> None:
     assert status(**changes).state == state
 
 

@@ -53,7 +53,7 @@ def metadata(branch_made):
         (timedelta(hours=1), NOW - timedelta(days=3), NOW - timedelta(days=1, minutes=1)),
     ],
 )
-def test_the_cutoff(older_than, branch_made, before):
+def test_an_orphan_is_older_than_any_attempt_that_may_still_write(older_than, branch_made, before):
     assert cutoff(metadata(branch_made), Orphans(older_than=older_than), NOW) == before
 
 

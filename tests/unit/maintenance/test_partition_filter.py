@@ -52,7 +52,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("source", "kind", "transform", "value", "where"), CASES)
-def test_each_transform(source, kind, transform, value, where):
+def test_a_partition_value_becomes_the_condition_of_its_rows(source, kind, transform, value, where):
     column = ".".join(f"`{name}`" for name in source)
     found = partition_where([PartitionValue(source, kind, transform, value)], "lake")
     assert found == (where and where.replace("{c}", column))
