@@ -22,6 +22,7 @@ from uuid import uuid4
 import psutil
 
 sys.path.insert(0, str(Path(__file__).parent))
+from cpu import cpu_of
 from format_topics import Case, cases, fill
 from records import create, produce
 
@@ -155,15 +156,9 @@ def _to_nothing(frame: Any) -> None:
 
 
 def _measured(stack: dict[str, Any], job: Callable[[], Any]) -> tuple[float, float]:
-    began, before = time.perf_counter(), _cpu(stack)
+    began, before = time.perf_counter(), cpu_of(stack)
     job()
-    return _cpu(stack) - before, time.perf_counter() - began
-
-
-def _cpu(stack: dict[str, Any]) -> float:
-    server = psutil.Process(stack["processes"]["spark"])
-    times = [p.cpu_times() for p in (server, *server.children(recursive=True), psutil.Process(os.getpid()))]
-    return float(sum(t.user + t.system for t in times))
+    return cpu_of(stack) - before, time.perf_counter() - began
 
 
 MODES = {"microbatch": microbatch, "drain": drain, "rules": rules, "formats": formats}

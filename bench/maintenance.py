@@ -20,9 +20,8 @@ from typing import Any
 from urllib.parse import urlparse
 from uuid import uuid4
 
-import psutil
-
 sys.path.insert(0, str(Path(__file__).parent))
+from cpu import cpu_of
 from records import create, produce
 from upsert import beside
 
@@ -172,16 +171,9 @@ class Bench:
         return batches * self.records * HOT_FACTOR / spent
 
     def _measured(self, work: Callable[[], Any]) -> tuple[float, float, Any]:
-        began, before = time.perf_counter(), self._cpu()
+        began, before = time.perf_counter(), cpu_of(self.stack)
         found = work()
-        return self._cpu() - before, time.perf_counter() - began, found
-
-    def _cpu(self) -> float:
-        server = psutil.Process(self.stack["processes"]["spark"])
-        times = [
-            p.cpu_times() for p in (server, *server.children(recursive=True), psutil.Process(os.getpid()))
-        ]
-        return float(sum(t.user + t.system for t in times))
+        return cpu_of(self.stack) - before, time.perf_counter() - began, found
 
 
 def main() -> None:

@@ -10,13 +10,15 @@ quote the ratios, each of which stands beside its goal. CPU is that of the Spark
 
 import argparse
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import psutil
+sys.path.insert(0, str(Path(__file__).parent))
+from cpu import cpu_of
 
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, STRING, Field, Struct
 from tidemark.domain.config.contract import Contract
@@ -132,12 +134,6 @@ def cost(stack: dict[str, Any], job: Callable[[], Any]) -> tuple[float, float]:
     if getattr(found, "error", None):
         raise SystemExit(found.error["message"])
     return cpu_of(stack) - before, time.perf_counter() - began
-
-
-def cpu_of(stack: dict[str, Any]) -> float:
-    server = psutil.Process(stack["processes"]["spark"])
-    times = [p.cpu_times() for p in (server, *server.children(recursive=True), psutil.Process(os.getpid()))]
-    return float(sum(t.user + t.system for t in times))
 
 
 def main() -> None:
