@@ -90,7 +90,7 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
             told, after = {**done, "step": "cutover", "already_there": True}, target.head
         else:
             with _readable(source_of(contract, found[1]) if found else source):
-                told, after = _go_on(lake, contract, target, source, found, asked, signature)
+                told, after = _load_or_cut_over(lake, contract, target, source, found, asked, signature)
         operation = log_operation(
             lake,
             signature,
@@ -135,7 +135,7 @@ def _done(
     return {"source": cutover.source, "cutover": cutover.model_dump(mode="json")}
 
 
-def _go_on(
+def _load_or_cut_over(
     lake: Lake,
     contract: Contract,
     target: TableState,
@@ -155,7 +155,9 @@ def _go_on(
     check_elsewhere(lake, work)
     if signature.dry_run:
         shadow_state = found[0] if found and asked.cutover else None
-        seen = _foreseen(lake, work) if shadow_state is None else _publishable(lake, work, shadow_state)
+        seen = (
+            _told_of_load(lake, work) if shadow_state is None else _told_of_cutover(lake, work, shadow_state)
+        )
         return {**work.told, **seen, "resumes": found is not None}, target.head
     loads = found is None or any(_left(work, found[0]).values())
     read_as = source_contract(lake, contract, work.source) if loads else contract
@@ -165,7 +167,7 @@ def _go_on(
     hold(lake, contract, work.source, work.plan, asked.pace.say)
     loaded_now = _load(lake, work, shadow, signature.run_id, asked.pace)
     work = replace(work, target=lake.state(contract.table))  # it may have grown while this was loaded
-    seen = _seen(lake, work, publish=asked.cutover)
+    seen = _compared_and_judged(lake, work, publish=asked.cutover)
     told = {**work.told, "loaded_now": loaded_now, **seen}
     if not asked.cutover:
         left = _left(work, lake.state(shadow.table))
@@ -174,7 +176,7 @@ def _go_on(
     return {**told, **_finished(lake, work, receipt, signature)}, receipt
 
 
-def _foreseen(lake: Lake, work: Work) -> dict[str, Any]:
+def _told_of_load(lake: Lake, work: Work) -> dict[str, Any]:
     opened, plan = work.opened, work.plan
     beside = {} if work.source.kind == "own" else rows_beside(lake, work)  # that dry run needs no Spark
     told = {"step": "plan", **beside}
@@ -185,16 +187,16 @@ def _foreseen(lake: Lake, work: Work) -> dict[str, Any]:
     return {**told, "rows": counted, **told_rules(rules)}
 
 
-def _publishable(lake: Lake, work: Work, shadow: TableState) -> dict[str, Any]:
+def _told_of_cutover(lake: Lake, work: Work, shadow: TableState) -> dict[str, Any]:
     """What a cutover would publish: what is loaded, beside what it would replace, and how much is to be loaded first.
 
     Raises:
         Refused: as the cutover would.
     """
-    return {"step": "cutover", **_left(work, shadow), **_seen(lake, work, publish=True)}
+    return {"step": "cutover", **_left(work, shadow), **_compared_and_judged(lake, work, publish=True)}
 
 
-def _seen(lake: Lake, work: Work, *, publish: bool) -> dict[str, Any]:
+def _compared_and_judged(lake: Lake, work: Work, *, publish: bool) -> dict[str, Any]:
     """What is loaded, beside what it would replace; and what comes next, unless it is published now.
 
     Raises:
