@@ -49,12 +49,12 @@ class FakeWork:
 
     waiting: dict[str, int]
     trouble: dict[str, BaseException]
-    known: set[str]
+    loaded_before: set[str]
     quality: dict[str, RuleResult]
 
-    def __init__(self, lake, run_id, known):
+    def __init__(self, lake, run_id, loaded_before):
         self.lake, self.stop, self.run_id = lake, Event(), run_id
-        FakeWork.known = set(known)
+        FakeWork.loaded_before = set(loaded_before)
 
     def look(self, cluster, topics):
         return {t: Topic(t, cluster, "id", {0: 0}, {0: 10}, {0: 10}) for t in topics}
@@ -384,9 +384,9 @@ def test_a_table_that_is_not_of_the_lane_is_refused_by_name(run, instance):
 
 def test_the_engine_is_told_which_tables_were_loaded_before(run, lake):
     run("shop.orders")
-    assert FakeWork.known == set()
+    assert FakeWork.loaded_before == set()
     run("shop.orders", "web.clicks")
-    assert FakeWork.known == {"shop.orders"}
+    assert FakeWork.loaded_before == {"shop.orders"}
     assert [lake.loaded(each) for each in ("shop.orders", "old.orders")] == [True, False]
 
 
@@ -398,7 +398,7 @@ def test_only_a_result_of_ours_says_that_a_table_was_loaded(run, lake, instance,
     assert last_runs.loaded_before(instance, ["shop.orders"]) == set()
     if by == "a run":
         run("shop.orders")
-        assert FakeWork.known == set()
+        assert FakeWork.loaded_before == set()
     else:
         lake.tables["shop.orders"] = {"next": {0: 10}}
         contract = lake.configuration.contract("shop.orders")

@@ -133,9 +133,9 @@ class Table:
     def contract(self) -> Contract:
         return next(c for c in self.lakehouse.configuration().contracts if c.table == self.name)
 
-    def run(self, *, known: bool = False, lake: Lake | None = None, run_id: str = "test") -> Outcome:
+    def run(self, *, loaded_before: bool = False, lake: Lake | None = None, run_id: str = "test") -> Outcome:
         """One run in this process, until it has caught up."""
-        return catch_up(lake or self.lakehouse.lake, self.contract, run_id, known=known)
+        return catch_up(lake or self.lakehouse.lake, self.contract, run_id, loaded_before=loaded_before)
 
     def start(self, *, pause_at: str | None = None, command: Sequence[str] | None = None) -> "Run":
         """The same in a process of its own."""

@@ -131,9 +131,9 @@ def test_a_table_that_a_wrong_contract_has_made_without_rows_is_made_anew(lakeho
     lakehouse.spark().sql(f"DROP TABLE {table.name}")
     assert "the next run makes it anew; stops that as table_missing" in stopped.error["message"]
     if known:
-        assert table.run(known=True).state == "table_missing"
+        assert table.run(loaded_before=True).state == "table_missing"
         accept(lakehouse.lake, table.contract, "first-load", signature)
-    assert table.run(known=known).state == "fresh"
+    assert table.run(loaded_before=known).state == "fresh"
     assert sorted(row["id"] for row in table.iceberg().scan().to_arrow().to_pylist()) == list(range(20))
     table.holds_everything()
 

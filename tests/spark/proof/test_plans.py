@@ -168,7 +168,7 @@ def test_the_name_that_a_table_has_left_is_its_own_and_nobody_else_s(lakehouse):
         return table
 
     def approved(table):
-        waits = table.run(known=True)
+        waits = table.run(loaded_before=True)
         assert waits.state == "schema_review"
         approve(lakehouse.lake, table.contract, waits.error["plan"], ANN)
         return table
@@ -176,7 +176,7 @@ def test_the_name_that_a_table_has_left_is_its_own_and_nobody_else_s(lakehouse):
     declared("ours", topic, "left").run()
     new = approved(declared("ours", topic, "left_now"))
     squatter = declared("theirs", other, "left")
-    assert squatter.run(known=True).state == "misconfigured"
+    assert squatter.run(loaded_before=True).state == "misconfigured"
     for dry_run in (True, False):
         with pytest.raises(Stopped, match=f"{new.name} had this name before"):
             accept(lakehouse.lake, squatter.contract, "first-load", replace(ANN, dry_run=dry_run))
@@ -184,7 +184,7 @@ def test_the_name_that_a_table_has_left_is_its_own_and_nobody_else_s(lakehouse):
     (lakehouse.contracts / "theirs.yaml").unlink()
     back = approved(declared("ours", topic, "left"))
     topic.send(range(10, 15))
-    assert back.run(known=True).rows.written == 5
+    assert back.run(loaded_before=True).rows.written == 5
     assert back.ids() == list(range(15))
     assert declared("theirs", other, "left_now").run().rows.written == 3, "that folder is free"
 

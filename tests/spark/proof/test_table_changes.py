@@ -33,12 +33,12 @@ def test_a_dropped_table_stops_until_a_first_load_is_accepted(lakehouse):
     table = lakehouse.table(topic)
     table.run()
     lakehouse.spark().sql(f"DROP TABLE {table.name} PURGE")
-    outcome = table.run(known=True)
+    outcome = table.run(loaded_before=True)
     assert outcome.state == "table_missing"
     assert "--first-load" in outcome.error["next_step"]
     assert not lakehouse.catalog.table_exists(table.name)
     accept(lakehouse.lake, table.contract, "first-load", ONCALL)
-    assert table.run(known=True).state == "fresh"
+    assert table.run(loaded_before=True).state == "fresh"
     assert table.ids() == list(range(60))
     table.holds_everything()
 
@@ -61,7 +61,7 @@ def test_the_quarantine_of_a_dropped_table_is_no_part_of_a_load_that_begins_behi
     if lost:
         topic.delete_records({0: lost})
     accept(lakehouse.lake, table.contract, "first-load", ONCALL)
-    assert table.run(known=True).rows.quarantined == (1 if lost else 2)
+    assert table.run(loaded_before=True).rows.quarantined == (1 if lost else 2)
     rows = lakehouse.catalog.load_table(table.contract.quarantine_table).scan().to_arrow().to_pylist()
     assert sorted((r["epoch"], r["offset"]) for r in rows) == (
         [(0, 2), (0, 8), (1, 8)] if lost else [(0, 2), (0, 8)]

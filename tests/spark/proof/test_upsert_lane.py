@@ -25,11 +25,11 @@ def test_one_run_merges_all_due_tables_at_once_and_what_comes_later_too(lakehous
         assert made.append.run().error is None
     meeting, real, first = threading.Barrier(2, timeout=60), upsert_work.merge_once, set()
 
-    def together(lake, current, run_id, *, known):
+    def together(lake, current, run_id, *, loaded_before):
         if current.contract.table not in first:
             first.add(current.contract.table)
             meeting.wait()
-        return real(lake, current, run_id, known=known)
+        return real(lake, current, run_id, loaded_before=loaded_before)
 
     monkeypatch.setattr(upsert_work, "merge_once", together)
     work = UpsertWork(lakehouse.open_lake(), "test", ())

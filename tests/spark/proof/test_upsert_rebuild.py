@@ -31,7 +31,7 @@ def new_append_table(made):
     """Someone drops the append table and lets its topic be loaded again."""
     made.lakehouse.spark().sql(f"DROP TABLE {made.append.name} PURGE")
     accept_either(made.lakehouse.lake, made.append.contract, "first-load", ADA)
-    assert made.append.run(known=True).error is None
+    assert made.append.run(loaded_before=True).error is None
 
 
 def newest(made):
@@ -92,7 +92,7 @@ def test_history_that_is_gone_is_made_anew_and_never_of_less_without_a_word(lake
     assert f"Drop it, then tidemark accept {made.name} --first-load" in error["message"]
 
     lakehouse.spark().sql(f"DROP TABLE {made.name} PURGE")
-    assert stops_with(made, known=True) == "table_missing"
+    assert stops_with(made, loaded_before=True) == "table_missing"
     assert stops_with(made) == "ledger_missing", "also for whoever does not know that it was there"
     assert "silent for longer" in foresee_upsert(lakehouse.lake, made.current).changes[-1]["reason"]
     accept(made)

@@ -66,9 +66,9 @@ def _replace(lake: Lake, table: str) -> None:
     commit(lake.catalog.load_table(table), (), (RemoveSnapshotRefUpdate(ref_name="main"),))
 
 
-def _stops(lake: Lake, contract: Contract, *, known: bool) -> str:
+def _stops(lake: Lake, contract: Contract, *, loaded_before: bool) -> str:
     with pytest.raises(Stopped) as stopped:
-        make_plan(lake, contract, "run-1", Limits(known=known))
+        make_plan(lake, contract, "run-1", Limits(loaded_before=loaded_before))
     return stopped.value.state
 
 
@@ -80,7 +80,7 @@ def test_a_table_replaced_by_an_empty_one_is_loaded_once_that_is_accepted(
     never_published = {LEDGER_PROPERTY: READ.model_copy(update={"next": {0: 9}}).to_json()}
     lake.catalog.load_table("shop.orders").append(ROWS, snapshot_properties=never_published, branch="attempt")
     _replace(lake, "shop.orders")
-    assert _stops(lake, contract, known=False) == "ledger_missing"
+    assert _stops(lake, contract, loaded_before=False) == "ledger_missing"
     call = rf"CALL lake\.system\.set_current_snapshot\('lake\.shop\.orders', {had}\)"
     with pytest.raises(Stopped, match=call) as stopped:
         lake.state("shop.orders")
@@ -107,7 +107,7 @@ def test_a_table_made_by_hand_in_the_place_of_one_is_loaded_once_that_is_accepte
     monkeypatch.setattr(planning, "make_ready", down)
     with pytest.raises(Outage, match="this far"):
         make_plan(lake, contract, "run-1", Limits())
-    assert _stops(lake, contract, known=True) == "ledger_missing"
+    assert _stops(lake, contract, loaded_before=True) == "ledger_missing"
     assert foresee(lake, contract).verdict in {"apply", "nothing"}
     monkeypatch.setattr(lake, "loaded", lambda _: True)
     with pytest.raises(Stopped) as stopped:
@@ -116,7 +116,7 @@ def test_a_table_made_by_hand_in_the_place_of_one_is_loaded_once_that_is_accepte
     accept(lake, contract, "first-load", ANN)
     assert foresee(lake, contract).verdict in {"apply", "nothing"}
     with pytest.raises(Outage, match="this far"):
-        make_plan(lake, contract, "run-1", Limits(known=True))
+        make_plan(lake, contract, "run-1", Limits(loaded_before=True))
 
 
 @pytest.mark.parametrize("rows", [0, 2])

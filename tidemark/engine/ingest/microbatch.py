@@ -79,7 +79,7 @@ def microbatch(
     contract: Contract,
     run_id: str,
     *,
-    known: bool = False,
+    loaded_before: bool = False,
     goal: Offsets | None = None,
     uuid: str | None = None,
 ) -> Commit | None:
@@ -91,7 +91,7 @@ def microbatch(
         Stopped: the table is in a stop state; nothing moved.
         Outage: a service does not answer; a later attempt continues from the table.
     """
-    limits = Limits(known, goal, uuid=uuid)
+    limits = Limits(loaded_before, goal, uuid=uuid)
     last: TidemarkError | None = None
     reached: Ledger | None = None
     turn = lost = 0

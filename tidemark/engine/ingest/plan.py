@@ -186,14 +186,14 @@ class Plan:
 class Limits:
     """What a plan respects beside table and topic.
 
-    known     it was loaded before: if missing it is not made again, and another table in its place is not loaded
-    uuid      of the very table that is meant, for none that was made in its place
-    goal      bounds the offsets from above
-    ceiling   does so for partitions whose further records the table does not cover
-    seen      schema ids that an earlier pass came upon
+    loaded_before  if missing it is not made again, and another table in its place is not loaded
+    uuid           of the very table that is meant, for none that was made in its place
+    goal           bounds the offsets from above
+    ceiling        does so for partitions whose further records the table does not cover
+    seen           schema ids that an earlier pass came upon
     """
 
-    known: bool = False
+    loaded_before: bool = False
     goal: Offsets | None = None
     ceiling: Offsets = field(default_factory=dict)
     seen: frozenset[int] = frozenset()
@@ -259,9 +259,9 @@ def _as_meant(lake: Lake, contract: Contract, limits: Limits) -> TableState | No
     state = lake.state(contract.table)
     if state.paused:
         return None
-    if limits.known and not state.exists:
+    if limits.loaded_before and not state.exists:
         raise lost(lake, contract)
-    if limits.known and state.ledger is None:
+    if limits.loaded_before and state.ledger is None:
         raise replaced(contract, state)
     if limits.uuid not in {None, state.uuid}:
         raise Stopped("table_missing", contract.table, "It was dropped meanwhile.", topic=contract.topic)

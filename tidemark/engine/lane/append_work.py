@@ -16,11 +16,11 @@ from tidemark.engine.lane.served_table import Standing
 
 @dataclass(frozen=True, slots=True)
 class AppendWork:
-    """`LaneWork` of serve.py over one Lake; `known`: tables that were loaded before, as Dagster's records say."""
+    """`LaneWork` of serve.py over one Lake; `loaded_before`: tables of which Dagster's records say so."""
 
     lake: Lake
     run_id: str
-    known: Collection[str]
+    loaded_before: Collection[str]
     stop: Event = field(default_factory=Event)
 
     def look(self, cluster: str, topics: Sequence[str]) -> Mapping[str, Topic | TidemarkError]:
@@ -35,12 +35,14 @@ class AppendWork:
     def microbatch(self, contract: Contract) -> Commit | None:
         """One batch; a session that was lost is made anew for the next one."""
         with renewing_spark(self.lake):
-            return microbatch(self.lake, contract, self.run_id, known=contract.table in self.known)
+            return microbatch(
+                self.lake, contract, self.run_id, loaded_before=contract.table in self.loaded_before
+            )
 
     def catch_up(self, contract: Contract) -> Outcome:
         """Up to the end offsets of this moment."""
-        known = contract.table in self.known
-        return catch_up(self.lake, contract, self.run_id, known=known, stop=self.stop.is_set)
+        loaded_before = contract.table in self.loaded_before
+        return catch_up(self.lake, contract, self.run_id, loaded_before=loaded_before, stop=self.stop.is_set)
 
     def summarise(self, contract: Contract, done: Outcome) -> Outcome:
         """Completed by what table and topic say now."""

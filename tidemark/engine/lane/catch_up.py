@@ -24,7 +24,7 @@ def catch_up(
     contract: Contract,
     run_id: str,
     *,
-    known: bool = False,
+    loaded_before: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Publish until the end offsets seen at the start are reached, or `stop` says so. Errors are in the outcome."""
@@ -32,7 +32,7 @@ def catch_up(
         lake,
         contract.table,
         lambda: lake.topic(contract).end,
-        lambda goal: microbatch(lake, contract, run_id, known=known, goal=goal),
+        lambda goal: microbatch(lake, contract, run_id, loaded_before=loaded_before, goal=goal),
         stop,
     )
     return summarise(lake, contract, done)

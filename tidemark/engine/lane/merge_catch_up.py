@@ -20,7 +20,7 @@ def catch_up_merges(
     current: UpsertTable,
     run_id: str,
     *,
-    known: bool = False,
+    loaded_before: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Merge up to where the append table ended at the start, or until `stop` says so. Errors are in the outcome."""
@@ -28,7 +28,7 @@ def catch_up_merges(
         lake,
         current.contract.table,
         lambda: through_outages(lake, lambda: _end(lake, current), stop),
-        lambda goal: merge_once(lake, current, run_id, known=known, goal=goal),
+        lambda goal: merge_once(lake, current, run_id, loaded_before=loaded_before, goal=goal),
         stop,
     )
     return summarise_merges(lake, current, done)

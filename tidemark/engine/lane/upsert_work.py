@@ -21,12 +21,12 @@ LOOKED_AT = 8
 
 
 class UpsertWork:
-    """Upsert tables over one Lake; `known`: those made before, as Dagster's records say."""
+    """Upsert tables over one Lake; `loaded_before`: those made before, as Dagster's records say."""
 
-    def __init__(self, lake: Lake, run_id: str, known: Collection[str]) -> None:
+    def __init__(self, lake: Lake, run_id: str, loaded_before: Collection[str]) -> None:
         self.lake = lake
         self.run_id = run_id
-        self.known = known
+        self.loaded_before = loaded_before
         self.stop = Event()
         self.tables: Mapping[str, UpsertTable] = upsert_tables(lake.configuration.contracts)
 
@@ -44,15 +44,19 @@ class UpsertWork:
 
     def microbatch(self, contract: Contract) -> Commit | None:
         """One merge; a session that was lost is made anew for the next one."""
-        known = contract.table in self.known
+        loaded_before = contract.table in self.loaded_before
         with renewing_spark(self.lake):
-            return merge_once(self.lake, self.tables[contract.table], self.run_id, known=known)
+            return merge_once(
+                self.lake, self.tables[contract.table], self.run_id, loaded_before=loaded_before
+            )
 
     def catch_up(self, contract: Contract) -> Outcome:
         """All that the append table holds."""
-        known = contract.table in self.known
+        loaded_before = contract.table in self.loaded_before
         current = self.tables[contract.table]
-        return catch_up_merges(self.lake, current, self.run_id, known=known, stop=self.stop.is_set)
+        return catch_up_merges(
+            self.lake, current, self.run_id, loaded_before=loaded_before, stop=self.stop.is_set
+        )
 
     def summarise(self, contract: Contract, done: Outcome) -> Outcome:
         """Completed by what both tables say now."""

@@ -25,7 +25,7 @@ from tidemark.engine.table.races import ATTEMPTS, stand_aside
 
 
 def merge_once(
-    lake: Lake, current: UpsertTable, run_id: str, *, known: bool = False, goal: Ledger | None = None
+    lake: Lake, current: UpsertTable, run_id: str, *, loaded_before: bool = False, goal: Ledger | None = None
 ) -> Commit | None:
     """Publish the next merge of an upsert table, or None when everything is merged or the table is paused.
 
@@ -40,7 +40,7 @@ def merge_once(
     for turn in range(1, ATTEMPTS + 1):
         try:
             with translated(table, topic=current.append.table, cluster=current.append.cluster):
-                return _attempt(lake, current, run_id, known=known, goal=goal)
+                return _attempt(lake, current, run_id, loaded_before=loaded_before, goal=goal)
         except Overtaken as overtaken:
             last = overtaken
             stand_aside(turn)
@@ -51,11 +51,11 @@ def merge_once(
 
 
 def _attempt(
-    lake: Lake, current: UpsertTable, run_id: str, *, known: bool, goal: Ledger | None
+    lake: Lake, current: UpsertTable, run_id: str, *, loaded_before: bool, goal: Ledger | None
 ) -> Commit | None:
     watch = Stopwatch({})
     with watch("plan"):
-        plan = make_merge_plan(lake, current, run_id, known=known, goal=goal)
+        plan = make_merge_plan(lake, current, run_id, loaded_before=loaded_before, goal=goal)
     if plan is None:
         return None
     with dropped_on_failure(lake, plan.attempt):

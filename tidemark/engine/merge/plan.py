@@ -111,7 +111,7 @@ class MergePlan:
 
 
 def make_merge_plan(
-    lake: Lake, current: UpsertTable, run_id: str, *, known: bool, goal: Ledger | None
+    lake: Lake, current: UpsertTable, run_id: str, *, loaded_before: bool, goal: Ledger | None
 ) -> MergePlan | None:
     """The next merge, or None; makes or alters the table first. Rows beyond `goal` alone start no merge.
 
@@ -122,7 +122,7 @@ def make_merge_plan(
     pair = read_pair(lake, current)
     if pair.state.paused or pair.append is None:
         return None
-    if known and not pair.state.exists:
+    if loaded_before and not pair.state.exists:
         raise Stopped("table_missing", current.contract.table, "Earlier runs have made it.")
     step = next_step(lake, pair, LIMIT)
     if step is None or (goal is not None and is_beyond(step, goal)):
@@ -139,7 +139,7 @@ def make_merge_plan(
     if not pair.readable:
         append = replace(lake.state(current.append.table), head_readable=False)
         with_readable_head(lake, current.append, append, run_id)
-        return make_merge_plan(lake, current, run_id, known=known, goal=goal)
+        return make_merge_plan(lake, current, run_id, loaded_before=loaded_before, goal=goal)
     state = pair.state
     if not isinstance(step, GoBack):
         state = prepare(lake, current, state, pair.columns, run_id)
