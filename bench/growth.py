@@ -33,7 +33,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import Places, load_from_environment, places
 from tidemark.engine.lane.catch_up import catch_up
-from tidemark.engine.table.first_load import prepare
+from tidemark.engine.table.first_load import make_or_adopt
 from tidemark.services.stack import Stack
 
 RECORDS = 1_000_000
@@ -107,7 +107,7 @@ def _prepare(where: Places, topics: list[str]) -> None:
         create(_stack(), name, 1)
     contracts = {each.topic: each for each in lake.configuration.contracts}
     for name, topic in lake.kafka("main").describe(topics).items():
-        prepare(lake, contracts[name], topic, Struct((Field("order_id", LONG),)), "bench")
+        make_or_adopt(lake, contracts[name], topic, Struct((Field("order_id", LONG),)), "bench")
     lake.close()
 
 

@@ -33,7 +33,7 @@ from tidemark.engine.schema.history import unfinished
 from tidemark.engine.schema.keys import key_decoding
 from tidemark.engine.schema.subjects import reading_of, subject_of
 from tidemark.engine.schema.writers import TopicSchemas
-from tidemark.engine.table.first_load import prepare, require_kafka, require_read
+from tidemark.engine.table.first_load import make_or_adopt, require_kafka, require_read
 from tidemark.engine.table.publish import tag_receipt
 from tidemark.engine.table.settle import settle
 from tidemark.engine.table.takeover import half_renamed, why_not_anew
@@ -266,7 +266,7 @@ def _begin_table(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSch
             raise why
         check_rules(lake, contract, table_columns(wanted))
         key_decoding(lake, contract, wanted)
-        prepare(lake, contract, topic, wanted, run_id, says=schemas.properties())
+        make_or_adopt(lake, contract, topic, wanted, run_id, says=schemas.properties())
         return True
     if schemas.unsupported:
         newest = max(schemas.unsupported)

@@ -27,7 +27,7 @@ from tidemark.engine.operate.cut_off import unread_from
 from tidemark.engine.schema.evolve import SETTLED_IDS, settled_ids
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.absent import unloaded
-from tidemark.engine.table.first_load import check_fit, first_epoch, first_ledger, not_append, prepare
+from tidemark.engine.table.first_load import check_fit, first_epoch, first_ledger, make_or_adopt, not_append
 from tidemark.engine.table.folder import folder_fault
 from tidemark.engine.table.operations import Operation, Signature, log_operation
 from tidemark.engine.table.properties import set_properties
@@ -79,7 +79,7 @@ def _first_load(lake: Lake, contract: Contract, signature: Signature) -> Operati
     if not state.exists:
 
         def make(act: str) -> None:
-            prepare(lake, contract, topic, wanted, signature.run_id, says=schemas.properties(), act=act)
+            make_or_adopt(lake, contract, topic, wanted, signature.run_id, says=schemas.properties(), act=act)
 
         return _done(lake, contract, state, signature, "first-load", {}, make)
     if not state.owned:

@@ -33,7 +33,7 @@ DECLARED_IN = "tidemark.contract-file"
 """The file that declares the table: by it a renamed table is recognised."""
 
 
-def prepare(
+def make_or_adopt(
     lake: Lake,
     contract: Contract,
     topic: Topic,
