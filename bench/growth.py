@@ -107,7 +107,7 @@ def _prepare(where: Places, topics: list[str]) -> None:
         create(_stack(), name, 1)
     contracts = {each.topic: each for each in lake.configuration.contracts}
     for name, topic in lake.kafka("main").describe(topics).items():
-        make_or_adopt(lake, contracts[name], topic, Struct((Field("order_id", LONG),)), "bench")
+        make_or_adopt(lake, contracts[name], topic, Struct((Field("order_id", LONG),)), "bench", says={})
     lake.close()
 
 
