@@ -617,7 +617,7 @@ def test_a_table_follows_its_file_and_topic_with_each_run(
     )
     commit(made, (), (ref_at(LEDGER_TAG, "tag", made.current_snapshot().snapshot_id),))
     with nullcontext() if not theirs else pytest.raises(Stopped, match="topic_recreated"):
-        make_plan(lake, lake.configuration.contract("shop.orders"), "r", Limits(known=True))
+        make_plan(lake, lake.configuration.contract("shop.orders"), "r", Limits(loaded_before=True))
     said = lake.state("shop.orders").properties
     assert {key: said[key] for key in was} == (
         was
