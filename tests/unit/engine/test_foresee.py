@@ -17,9 +17,11 @@ from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, read_state
-from tidemark.engine.merge.table import DELETES, KEYS, ORDER
+from tidemark.engine.merge.pair import read_pair
+from tidemark.engine.merge.table import DELETES, KEYS, ORDER, plan_follow
 from tidemark.engine.preview.foresee import Foresight, foresee
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
+from tidemark.engine.schema.evolve import apply_changes
 from tidemark.engine.table.folder import give_up
 
 FIELDS = {"id": "bigint", "email": "string", "at": "timestamp", "who": "struct<name: string>"}
@@ -197,6 +199,23 @@ class TestAnUpsertTableWhoseAppendTableIsToChange:
             "rows of shop.orders are to have other columns" in each for each in found.findings
         ) == bool(foreseen)
         assert found.plan == "", "nobody can approve it yet"
+
+    def test_is_described_as_its_append_table_is(self, lake: Any) -> None:
+        """Given a description that the append table's columns have got, then the next merge gives it to the upsert table, once."""
+        append = lake.catalog.load_table("shop.orders")
+        with append.update_schema() as change:
+            change.update_column("id", doc="number of the order")
+        append.append(append.scan().to_arrow())
+        fields, upsert = {"id": "int"}, {"table": "shop.orders_current", "keys": ["id"]}
+        current = upsert_table_of(contract(value={"format": "json", "fields": fields}, upsert=upsert))
+        assert current is not None
+        pair = read_pair(lake, current, ledger=False)
+        plan = plan_follow(current, pair.state, pair.columns)
+        assert [(c.kind, c.path, c.new) for c in plan.changes] == [
+            ("comment", ("id",), "number of the order")
+        ]
+        apply_changes(lake, current.contract, pair.state, plan, run_id="r")
+        assert foresee_upsert(lake, current).changes == ()
 
     def test_stops_by_its_own_name_for_schemas_that_say_nothing_of_these_columns(self, lake: Any) -> None:
         """Given a subject of another format than the contract's, when the upsert table is planned, then that is told of it, with the step that helps its append table."""

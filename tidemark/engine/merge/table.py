@@ -14,6 +14,7 @@ from tidemark.domain.config.upsert import (
     upsert_faults,
 )
 from tidemark.domain.errors import Stopped
+from tidemark.domain.plan.comments import comment_changes, wanted_comments
 from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan, WriterColumns, plan_schema
 from tidemark.domain.plan.table_plan import with_layout
@@ -105,15 +106,17 @@ def columns_for(current: UpsertTable, state: TableState, append: Struct) -> Stru
 def plan_follow(current: UpsertTable, state: TableState, wanted: Struct) -> SchemaPlan:
     """What the table lacks for the append table's columns, and for what its contract says of its layout and properties.
 
-    Columns that were let into the append table are let in here, keys apart.
+    Columns that were let into the append table are let in here, keys apart; their comments are the append table's.
     """
     contract, columns = current.contract, state.columns or Struct(())
     follows = SchemaChanges(add_column="apply", widen_type="apply", incompatible="review")
     writer = WriterColumns(0, 1, wanted, table=current.append.table)
     names = Shape(partition_names=state.shape.partition_names)
     plan = reviewed(plan_schema(contract.table, columns, [writer], follows, shape=names), state)
-    guarded = SchemaPlan(plan.table, tuple(_guarded(change, current) for change in plan.changes))
-    return with_layout(guarded, contract, columns, state.shape, {**BASE, **MERGE_PROPERTIES})
+    guarded = (_guarded(change, current) for change in plan.changes)
+    described = comment_changes(columns, wanted_comments([writer], {}))
+    followed = SchemaPlan(plan.table, (*guarded, *described))
+    return with_layout(followed, contract, columns, state.shape, {**BASE, **MERGE_PROPERTIES})
 
 
 def _guarded(change: Change, current: UpsertTable) -> Change:
