@@ -554,8 +554,8 @@ EDITS = [
         {"upsert": ["id"]},
         {"upsert": ["who"]},
         "contract",
-        "review",
-        "the upsert table has to be built again",
+        "apply",
+        "the upsert table takes no more rows (`table_incompatible`) until it is built again",
     ),
 ]
 NAMES = [

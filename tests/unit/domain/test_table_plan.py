@@ -312,12 +312,12 @@ class TestEachEditOfAContract:
             ({}, {"key": {"fields": ["id"]}}, "key.fields", "apply", "rows that are there stay"),
             ({}, {"upsert": ["id"]}, "upsert", "apply", "is built"),
             ({"upsert": ["id"]}, {}, "upsert", "apply", "no longer merged"),
-            ({"upsert": ["id"]}, {"upsert": ["who"]}, "upsert.keys", "review", "built again"),
+            ({"upsert": ["id"]}, {"upsert": ["who"]}, "upsert.keys", "apply", "built again"),
             (
                 {"upsert": ["id"]},
                 {"upsert": {"keys": ["id"], "deletes": "soft"}},
                 "upsert.deletes",
-                "review",
+                "apply",
                 "built again",
             ),
             ({"event_time": "at"}, {"partition_by": ["day(at)"]}, "event_time", "apply", "watermark"),
@@ -351,7 +351,15 @@ class TestEachEditOfAContract:
         assert (json.loads(record_after(other, (), there.properties))["event"] == now) == (verdict == "apply")
         assert json.loads(record_after(other, (change,), there.properties))["event"] == now
 
-    def test_keys_of_an_upsert_table_that_is_made_anew_need_no_approval(self) -> None:
+    def test_keys_that_an_upsert_table_was_not_made_with_hold_up_that_table_alone(self) -> None:
+        """Given other keys, which the upsert table's own plan judges by how it was made, when the append table is
+        told, then nothing of it waits, and nothing is left that a rebuild would not settle."""
+        now = contract(upsert=["who"])
+        there = made_by(contract(upsert=["id"]))
+        there, _ = done(now, there, COLUMNS, planned(now, there).of("apply"))
+        assert planned(now, there).changes == ()
+
+    def test_keys_of_an_upsert_table_that_is_made_anew_are_told_so(self) -> None:
         now = contract(upsert={"table": "a.other", "keys": ["who"]})
         plan = planned(now, made_by(contract(upsert=["id"])))
         told = {".".join(each.path): (each.verdict, each.reason) for each in plan.changes}
@@ -367,14 +375,14 @@ class TestEachEditOfAContract:
         assert strayed(said, COLUMNS, replace(unsorted, partition_by=("truncate(3, who)",)))
 
     def test_an_edit_that_waits_for_a_person_is_remembered_as_it_was_until_it_is_done(self) -> None:
-        """Given keys that need a rebuild and an event time that does not, when only the latter is applied,
-        then the record tells the old keys and the new event time."""
-        now = contract(upsert=["who"], event_time="at")
-        there = made_by(contract(upsert=["id"])).properties
-        rebuilt = next(each for each in contract_edits(now, there) if each.path == ("upsert.keys",))
-        for done_now, keys in (((), ["id"]), ((rebuilt,), ["who"])):
+        """Given another type of records, which needs a person, and an event time that does not, when only the latter
+        is applied, then the record tells the old type and the new event time."""
+        now = contract(event_time="at").model_copy(update={"event": "shop.Placed"})
+        there = made_by(contract().model_copy(update={"event": "shop.Paid"})).properties
+        routed = next(each for each in contract_edits(now, there) if each.path == ("event",))
+        for done_now, event in (((), "shop.Paid"), ((routed,), "shop.Placed")):
             record = json.loads(record_after(now, done_now, there))
-            assert (record["upsert.keys"], record["event_time"]) == (keys, "at")
+            assert (record["event"], record["event_time"]) == (event, "at")
 
     def test_partition_fields_compare_by_meaning_not_by_spelling(self) -> None:
         assert spelled([parse_partition_field("bucket( 4 , `id` )")]) == spelled(

@@ -19,19 +19,19 @@ _ELSEWHERE = frozenset({"partition_by", "sort_by", "table_properties"})
 """Remembered for other plans: those of the layout go by the table's own state."""
 _AS_READ = "records from the next batch on are read so; rows that are there stay as they are"
 _REBUILD = (
-    "the upsert table was made by the old rule and takes no more rows (table_incompatible) until it is built again: "
-    "name another `upsert.table`, or drop it"
+    "an upsert table that was made by the old rule takes no more rows (table_incompatible) until it is built again: "
+    "name another `upsert.table`, or drop it and accept its first load"
 )
 _BUILT = "the new upsert table is built so"
-_REASONS: Mapping[str, tuple[Verdict, str]] = {
-    "value": ("apply", _AS_READ),
-    "key": ("apply", _AS_READ),
-    "event_time": ("apply", "watermark and late rows are counted by it from the next batch on"),
-    "upsert.table": ("apply", "a new upsert table is built; the old one stays and is no longer merged into"),
-    "upsert.keys": ("review", _REBUILD),
-    "upsert.order_by": ("review", _REBUILD),
-    "upsert.deletes": ("review", _REBUILD),
-    "upsert.on_truncate": ("apply", "from the next truncate on"),
+_REASONS: Mapping[str, str] = {
+    "value": _AS_READ,
+    "key": _AS_READ,
+    "event_time": "watermark and late rows are counted by it from the next batch on",
+    "upsert.table": "a new upsert table is built; the old one stays and is no longer merged into",
+    "upsert.keys": _REBUILD,
+    "upsert.order_by": _REBUILD,
+    "upsert.deletes": _REBUILD,
+    "upsert.on_truncate": "from the next truncate on",
 }
 
 
@@ -99,20 +99,21 @@ def contract_edits(contract: Contract, properties: Mapping[str, str]) -> Iterato
         if merged or not key.startswith("upsert."):
             verdict, reason = _judged(key, before[key], now[key])
             if reason == _REBUILD and before.get("upsert.table") != now["upsert.table"]:
-                verdict, reason = "apply", _BUILT
+                reason = _BUILT
             yield Change("contract", (key,), _told(before[key]), _told(now[key]), verdict, reason, 0)
 
 
 def _judged(key: str, old: Any, new: Any) -> tuple[Verdict, str]:
-    if key == "upsert":
-        if new:
+    match key:
+        case "upsert" if new:
             return "apply", "the upsert table is built from the append table"
-        return "apply", "the upsert table stays as it is and is no longer merged into"
-    if key == EVENT:
-        return ("review" if old else "apply"), another_type(old, new)
-    if key == "retention.append":
-        return "apply", _retention(old, new)
-    return _REASONS.get(key) or _REASONS[key.partition(".")[0]]
+        case "upsert":
+            return "apply", "the upsert table stays as it is and is no longer merged into"
+        case "event":
+            return ("review" if old else "apply"), another_type(old, new)
+        case "retention.append":
+            return "apply", _retention(old, new)
+    return "apply", _REASONS.get(key) or _REASONS[key.partition(".")[0]]
 
 
 def another_type(old: str | None, new: str | None) -> str:
