@@ -1,5 +1,6 @@
 """A plan says what a table lacks; applied once, nothing is left to plan, whatever the order of the writers."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ from tidemark.domain.columns.types import (
     decimal,
 )
 from tidemark.domain.config.contract import SchemaChanges
-from tidemark.domain.plan.schema_plan import WriterColumns, applied, plan_schema, removals
+from tidemark.domain.plan.schema_plan import Verdict, WriterColumns, applied, plan_schema, removals
 
 APPLY = SchemaChanges()
 WIDENING: tuple[tuple[ColumnType, ...], ...] = (
@@ -213,6 +214,17 @@ class TestAPlan:
         plan = plan_schema("t", table, writers, review)
         assert [(c.kind, c.path, c.schema_id) for c in plan.changes] == [("remove_column", ("b",), 2)]
         assert plan_schema("t", table, writers, review, removed=frozenset({"b"})).verdict == "nothing"
+
+    @pytest.mark.parametrize("says", ["review", "quarantine"])
+    def test_a_column_that_the_contract_no_longer_declares_waits_and_its_policy_is_told_as_it_is(
+        self, says: Verdict
+    ) -> None:
+        table, declared = Struct((Field("a", INT), Field("b", INT))), Struct((Field("a", INT),))
+        policy = SchemaChanges(remove_column=says)
+        [change] = plan_schema("t", table, [WriterColumns(0, 1, declared)], policy).changes
+        assert change.verdict == "review"
+        assert f"the contract says remove_column: {says}" in change.reason
+        assert ("no schema tells records that go there" in change.reason) == (says == "quarantine")
 
     def test_a_writer_lacks_what_any_version_before_it_had(self) -> None:
         """Given a column that the second version left out, then the third lacks it too, and its records are

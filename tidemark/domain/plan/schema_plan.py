@@ -368,8 +368,9 @@ def judged_removals(
             continue
         else:
             verdict = "review" if each.writer.reads_all else policy.remove_column
-            says = f"{says}; the column stays and reads NULL"
-            reason = f"{says}; the contract says remove_column: {policy.remove_column}"
+            reason = f"{says}; the column stays and reads NULL; the contract says remove_column: {policy.remove_column}"
+            if verdict != policy.remove_column:
+                reason = f"{reason}, and no schema tells records that go there: a person decides"
         known = Change("remove_column", each.path, each.type, None, verdict, reason, each.writer.id)
         changes.setdefault(each.path, known)
     return list(changes.values())
