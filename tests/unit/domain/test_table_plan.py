@@ -55,10 +55,12 @@ def planned(said: Contract, shape: Shape, columns: Struct = COLUMNS, writers: An
     return with_table(plan, said, columns, shape, writers)
 
 
-def done(said: Contract, shape: Shape, columns: Struct, changes: tuple[Change, ...]) -> tuple[Shape, Struct]:
+def done(
+    said: Contract, shape: Shape, columns: Struct, changes: tuple[Change, ...], left: tuple[Change, ...] = ()
+) -> tuple[Shape, Struct]:
     """What the engine makes of table and columns, as a model."""
     properties: dict[str, str] = dict(shape.properties)
-    for key, value in properties_after(said, changes, shape.properties).items():
+    for key, value in properties_after(said, changes, left, shape.properties).items():
         properties.pop(key, None)
         if value is not None:
             properties[key] = value
@@ -239,6 +241,22 @@ class TestEachEditOfAContract:
         assert not {"partition_spec", "sort_order"} & {c.kind for c in planned(contract(), foreign).changes}
 
     @pytest.mark.parametrize(
+        "mistake", [{"event_time": "xx"}, {"partition_by": ["xx"], "sort_by": ["items"]}]
+    )
+    def test_a_layout_that_could_not_be_had_is_not_remembered_as_the_tables(self, mistake: Any) -> None:
+        """Given an adopted table, when the contract names a layout by mistake and is taken back, then the
+        maker's layout stays."""
+        foreign = Shape(
+            partition_by=("day(at)",), sort_by=("id",), properties=dict(made_by(contract()).properties)
+        )
+        wrong = contract(**mistake, runbook="https://x")
+        plan = planned(wrong, foreign)
+        assert plan.of("impossible")
+        shape, _ = done(wrong, foreign, COLUMNS, plan.of("apply"), plan.of("impossible"))
+        left = planned(contract(runbook="https://x"), shape)
+        assert not {"partition_spec", "sort_order"} & {c.kind for c in left.changes}
+
+    @pytest.mark.parametrize(
         ("said", "kind", "why"),
         [
             ({"partition_by": ["day(att)"]}, "partition_spec", "did you mean at"),
@@ -348,8 +366,8 @@ class TestEachEditOfAContract:
         assert why in change.reason
         assert type_before(other, there.properties) == before
         assert type_before(one, there.properties) is None
-        assert (json.loads(record_after(other, (), there.properties))["event"] == now) == (verdict == "apply")
-        assert json.loads(record_after(other, (change,), there.properties))["event"] == now
+        assert json.loads(record_after(other, (change,), there.properties))["event"] == before
+        assert json.loads(record_after(other, (), there.properties))["event"] == now
 
     def test_keys_that_an_upsert_table_was_not_made_with_hold_up_that_table_alone(self) -> None:
         """Given other keys, which the upsert table's own plan judges by how it was made, when the append table is
@@ -380,8 +398,8 @@ class TestEachEditOfAContract:
         now = contract(event_time="at").model_copy(update={"event": "shop.Placed"})
         there = made_by(contract().model_copy(update={"event": "shop.Paid"})).properties
         routed = next(each for each in contract_edits(now, there) if each.path == ("event",))
-        for done_now, event in (((), "shop.Paid"), ((routed,), "shop.Placed")):
-            record = json.loads(record_after(now, done_now, there))
+        for left, event in (((routed,), "shop.Paid"), ((), "shop.Placed")):
+            record = json.loads(record_after(now, left, there))
             assert (record["event"], record["event_time"]) == (event, "at")
 
     def test_partition_fields_compare_by_meaning_not_by_spelling(self) -> None:

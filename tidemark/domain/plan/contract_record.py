@@ -11,12 +11,14 @@ from typing import Any
 from tidemark.domain.columns.shape import spelled, spelled_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.units import format_duration, parse_duration
-from tidemark.domain.plan.schema_plan import Change, Verdict
+from tidemark.domain.plan.schema_plan import Change, Kind, Verdict
 
 RECORD = "tidemark.contract"
 EVENT = "event"
 _ELSEWHERE = frozenset({"partition_by", "sort_by", "table_properties"})
 """Remembered for other plans: those of the layout go by the table's own state."""
+_LAYOUT: Mapping[Kind, str] = {"partition_spec": "partition_by", "sort_order": "sort_by"}
+"""The keys of the record that are told of by changes of their own kinds."""
 _AS_READ = "records from the next batch on are read so; rows that are there stay as they are"
 _REBUILD = (
     "an upsert table that was made by the old rule takes no more rows (table_incompatible) until it is built again: "
@@ -77,16 +79,16 @@ def record_text(contract: Contract) -> str:
     return json.dumps(record_of(contract), sort_keys=True)
 
 
-def record_after(contract: Contract, done: Collection[Change], properties: Mapping[str, str]) -> str:
-    """The value of the property once changes are done: what waits for a person is remembered as it was.
+def record_after(contract: Contract, left: Collection[Change], properties: Mapping[str, str]) -> str:
+    """The value of the property once a plan is carried out but for what is `left`: of that, the record stays as it was.
 
-    So is the name of an upsert table that is no longer merged into: it may be again.
+    So does the name of an upsert table that is no longer merged into: it may be again.
     """
-    edits = contract_edits(contract, properties)
-    waiting = {edit.path[0] for edit in edits if edit.verdict == "review" and edit not in done}
+    kept = {_LAYOUT.get(each.kind) or each.path[0] for each in left if each.kind in {"contract", *_LAYOUT}}
     before = remembered(properties)
-    last = {key: before[key] for key in ("upsert.table",) if key in before}
-    return json.dumps(last | record_of(contract) | {key: before[key] for key in waiting}, sort_keys=True)
+    was = {key: before[key] for key in ("upsert.table", *kept) if key in before}
+    now = {key: value for key, value in record_of(contract).items() if key not in kept}
+    return json.dumps(was | now, sort_keys=True)
 
 
 def contract_edits(contract: Contract, properties: Mapping[str, str]) -> Iterator[Change]:

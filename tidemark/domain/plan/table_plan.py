@@ -77,13 +77,16 @@ def strayed(contract: Contract, columns: Struct, shape: Shape) -> bool:
 
 
 def properties_after(
-    contract: Contract, done: Collection[Change], there: Mapping[str, str]
+    contract: Contract, done: Collection[Change], left: Collection[Change], there: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """The properties to set (None: to remove) for changes that are done, the record of the contract among them."""
+    """The properties to set (None: to remove) for changes that are done, the record of the contract among them.
+
+    `left` are the other changes of the plan.
+    """
     found: dict[str, str | None] = {
         c.path[0]: None if c.new is None else str(c.new) for c in done if c.kind == "property"
     }
-    return {**found, RECORD: record_after(contract, done, there)}
+    return {**found, RECORD: record_after(contract, left, there)}
 
 
 def _described(change: Change, comments: Mapping[tuple[str, ...], str]) -> Change:

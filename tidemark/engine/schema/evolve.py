@@ -4,7 +4,7 @@ Called by ingest before a batch that needs it, and by the scheduled `schema/…`
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -303,13 +303,13 @@ def _notes(
     state: TableState,
     done: Sequence[Change],
     entry: Entry | None,
-    left: Iterable[Change],
+    left: Collection[Change],
 ) -> Notes:
     """The properties that go with the changes: history, what was decided, what the contract asks for."""
 
     def after(metadata: TableMetadata) -> dict[str, str | None]:
         there = metadata.properties
-        notes = properties_after(contract, done, there) if done else {}
+        notes = properties_after(contract, done, left, there) if done else {}
         settled = {c.schema_id for c in done if c.kind == "incompatible"}
         if settled:
             notes[SETTLED_IDS] = json.dumps(sorted(settled.union(noted(there, SETTLED_IDS))))
