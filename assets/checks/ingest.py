@@ -16,7 +16,7 @@ from tidemark.domain.cadence.lag import Lag
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.ledger.quality_results import RuleResult
-from tidemark.domain.outcome import ASIDE, Commit, Outcome
+from tidemark.domain.outcome import ASIDE, Outcome
 from tidemark.domain.states import remedy
 
 _MOST, _ENOUGH = 0.5, 10
@@ -79,8 +79,8 @@ def evaluations(contract: Contract, outcome: Outcome) -> Iterator[dg.AssetCheckE
         yield _reconciled(contract, outcome)
     if outcome.commits and not outcome.lag_records:
         yield _freshness(contract)
-    if outcome.commits and contract.event_time and outcome.last:
-        yield _event_time(contract, outcome, outcome.last)
+    if contract.event_time and outcome.last and outcome.last.watermark:  # none while the column cannot be had
+        yield _event_time(contract, outcome, outcome.last.watermark, outcome.last.at)
 
 
 def merge_evaluations(contract: Contract, outcome: Outcome) -> Iterator[dg.AssetCheckEvaluation]:
@@ -110,20 +110,18 @@ def _event_time_spec(contract: Contract) -> dg.AssetCheckSpec:
     )
 
 
-def _event_time(contract: Contract, outcome: Outcome, last: Commit) -> dg.AssetCheckEvaluation:
+def _event_time(
+    contract: Contract, outcome: Outcome, watermark: datetime, at: datetime
+) -> dg.AssetCheckEvaluation:
     written = outcome.rows.written
     share = outcome.late / max(1, written)
-    metadata: dict[str, Any] = {
+    metadata = {
         "rows_late": outcome.late,
         "share_late": round(share, 4),
         "rows_written": written,
+        "watermark": dg.MetadataValue.timestamp(watermark),
+        "watermark_age_seconds": round(max(0.0, (at - watermark).total_seconds()), 1),
     }
-    if last.watermark:
-        behind = max(0.0, (last.at - last.watermark).total_seconds())
-        metadata |= {
-            "watermark": dg.MetadataValue.timestamp(last.watermark),
-            "watermark_age_seconds": round(behind, 1),
-        }
     return _evaluation(
         contract,
         EVENT_TIME,

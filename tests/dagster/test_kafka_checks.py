@@ -310,3 +310,6 @@ def test_late_rows_and_watermark_are_a_check_with_figures(defs):
     assert (few.passed, most.passed, most.severity) == (True, False, dg.AssetCheckSeverity.WARN)
     assert (few.metadata["rows_late"].value, few.metadata["share_late"].value) == (3, 0.15)
     assert few.metadata["watermark_age_seconds"].value == 120.0
+    commit = replace(commit, watermark=None)  # there is no such column, or no row has had a time yet
+    outcome = Outcome("shop.orders", "fresh", commits=1, rows=Counts(20, 20), last=commit)
+    assert "event_time" not in {each.check_name for each in evaluations(contract, outcome)}

@@ -531,7 +531,7 @@ EDITS = [
         {"event_time": "at", "partition_by": ["id"]},
         "contract",
         "apply",
-        "the watermark counts by it from the next batch on",
+        "late rows are counted by it from the next batch on, and the watermark begins anew",
     ),
     EditRow(
         "`retention.append`",

@@ -26,6 +26,29 @@ def test_rows_before_the_watermark_are_counted_late(lakehouse):
     assert [field.name for field in table.iceberg().spec().fields] == ["at_day"]
 
 
+def test_the_watermark_of_one_column_judges_no_other(lakehouse):
+    """Given an event time that is edited to an older column, then its watermark begins anew; while a mistyped one cannot be had nothing is counted, and the watermark stays."""
+    topic = lakehouse.cluster.topic("retimed")
+    topic.send(range(10))
+    layout = {"partition_by": []}
+    table = lakehouse.table(topic, event_time="_kafka.timestamp", **layout)
+    assert table.run().last.watermark.timestamp() * 1_000_000 > BEGAN + 10**12
+    lakehouse.table(topic, event_time="at", **layout)
+    topic.send(range(100, 110))
+    moved = table.run()
+    assert (moved.error, moved.late) == (None, 0)
+    assert moved.last.watermark.timestamp() * 1_000_000 == BEGAN + 109 * 60_000_000
+    lakehouse.table(topic, event_time="att", **layout)
+    topic.send([5])
+    mistyped = table.run()
+    assert (mistyped.state, mistyped.late, mistyped.last.watermark) == ("fresh", 0, None)
+    lakehouse.table(topic, event_time="at", **layout)
+    topic.send([6, 7])
+    back = table.run()
+    assert (back.late, back.last.watermark) == (2, moved.last.watermark)
+    assert table.ledger["event_time"] == "at"
+
+
 def test_a_record_of_2099_and_a_backlog_of_1990_move_no_clock(lakehouse):
     """Given Kafka times that are far off, when they are published, then they are rows, the table's clock stays, and nothing is late."""
     topic = lakehouse.cluster.topic("far", message_timestamp_after_max_ms=str(2**62))

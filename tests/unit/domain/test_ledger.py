@@ -70,6 +70,22 @@ def test_successive_batches_leave_no_offset_out_and_none_in_twice(start, growth,
     assert set(state.next) <= set(state.start)
 
 
+@pytest.mark.parametrize(
+    ("of", "counted_by", "then"),
+    [
+        ("at", "at", NOON),
+        (None, "at", NOON),
+        ("at", "ordered_at", NOON - timedelta(hours=1)),
+        ("at", None, NOON),
+    ],
+)
+def test_the_watermark_is_of_one_column(of, counted_by, then):
+    """Given a watermark, when a batch counts by another column, then it begins anew; one that counts by none leaves it."""
+    seen = entry(event_time=counted_by, watermark=NOON - timedelta(hours=1) if counted_by else None)
+    after = ledger(watermark=NOON, event_time=of).after({}, {}, seen)
+    assert (after.watermark, after.event_time) == (then, counted_by or of)
+
+
 def test_a_batch_that_skips_offsets_is_refused():
     with pytest.raises(ValueError, match="does not follow 10"):
         ledger(next={0: 10}).after({0: OffsetRange(12, 15)}, {0: Counts(3, 3)}, entry())

@@ -270,6 +270,19 @@ class TestEachEditOfAContract:
         assert change.verdict == "impossible"
         assert why in change.reason
 
+    def test_an_event_time_that_cannot_be_had_is_no_edit_that_is_applied(self) -> None:
+        """Given a mistyped event time, then nothing says that it counts, and taken back nothing is left."""
+        said = contract(event_time="at", partition_by=[])
+        wrong = contract(event_time="who", partition_by=[], runbook="https://x")
+        plan = planned(wrong, made_by(said))
+        assert {(c.kind, c.verdict) for c in plan.changes} == {
+            ("layout", "impossible"),
+            ("property", "apply"),
+        }
+        shape, _ = done(wrong, made_by(said), COLUMNS, plan.of("apply"), plan.of("impossible"))
+        back = contract(event_time="at", partition_by=[], runbook="https://x")
+        assert planned(back, shape).changes == ()
+
     def test_a_layout_on_a_column_that_waits_for_review_waits_with_it(self) -> None:
         said = contract(partition_by=["region"], schema_changes={"add_column": "review"})
         writer = WriterColumns(1, 1, Struct((*COLUMNS.fields, Field("region", STRING))))
@@ -338,7 +351,8 @@ class TestEachEditOfAContract:
                 "apply",
                 "built again",
             ),
-            ({"event_time": "at"}, {"partition_by": ["day(at)"]}, "event_time", "apply", "watermark"),
+            ({}, {"event_time": "at", "partition_by": []}, "event_time", "apply", "begins anew"),
+            ({"event_time": "at"}, {"partition_by": ["day(at)"]}, "event_time", "apply", "no longer counted"),
         ],
     )
     def test_it_is_named_with_what_it_means(

@@ -106,6 +106,8 @@ class Ledger(BaseModel):
     max_timestamp: datetime | None = None
     watermark: datetime | None = None
     """The newest `event_time` of all rows so far, where the contract names one."""
+    event_time: str | None = None
+    """The column that `watermark` is of."""
     unrouted: int = 0
     """Of the skipped records since the epoch began, those whose type no table of the topic is for."""
     truncates: dict[int, int] = Field(default_factory=dict)
@@ -146,6 +148,11 @@ class Ledger(BaseModel):
                 "ledger_missing", table, f"the newest receipt does not hold a ledger: {error}"
             ) from error
 
+    def watermark_of(self, event_time: str | None) -> datetime | None:
+        """The watermark, unless it is another column's than `event_time`; None says that of neither."""
+        other = event_time and self.event_time and event_time != self.event_time
+        return None if other else self.watermark
+
     def after(self, ranges: Ranges, counts: Mapping[int, Counts], entry: "Entry") -> Self:
         """The ledger once `ranges` are published with `counts`; a pure successor of this one.
 
@@ -179,7 +186,8 @@ class Ledger(BaseModel):
                 "run_id": entry.run_id,
                 "schema_ids": sorted(entry.schema_ids),
                 "max_timestamp": later(self.max_timestamp, entry.max_timestamp),
-                "watermark": later(self.watermark, entry.watermark),
+                "watermark": later(self.watermark_of(entry.event_time), entry.watermark),
+                "event_time": entry.event_time or self.event_time,
                 "unrouted": self.unrouted + entry.unrouted,
                 "truncates": {**self.truncates, **entry.truncates},
                 "others": sorted({*self.others, *entry.others}),
@@ -211,6 +219,7 @@ class Entry:
     schema_ids: frozenset[int] = frozenset()
     max_timestamp: datetime | None = None
     watermark: datetime | None = None
+    event_time: str | None = None
     unrouted: int = 0
     truncates: Mapping[int, int] = field(default_factory=dict)
     others: frozenset[int] = frozenset()

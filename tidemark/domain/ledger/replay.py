@@ -61,7 +61,8 @@ def replayed(ledger: Ledger, recount: Recount, settlement: Settlement | None, en
             "settlement": settlement,
             "truncates": _last_truncates(ledger, recount),
             "max_timestamp": later(ledger.max_timestamp, entry.max_timestamp),
-            "watermark": later(ledger.watermark, entry.watermark),
+            "watermark": later(ledger.watermark_of(entry.event_time), entry.watermark),
+            "event_time": entry.event_time or ledger.event_time,
         }
     )
 

@@ -17,7 +17,11 @@ RECORD = "tidemark.contract"
 EVENT = "event"
 _ELSEWHERE = frozenset({"partition_by", "sort_by", "table_properties"})
 """Remembered for other plans: those of the layout go by the table's own state."""
-_LAYOUT: Mapping[Kind, str] = {"partition_spec": "partition_by", "sort_order": "sort_by"}
+_LAYOUT: Mapping[Kind, str] = {
+    "partition_spec": "partition_by",
+    "sort_order": "sort_by",
+    "layout": "event_time",
+}
 """The keys of the record that are told of by changes of their own kinds."""
 _AS_READ = "records from the next batch on are read so; rows that are there stay as they are"
 _REBUILD = (
@@ -28,7 +32,7 @@ _BUILT = "the new upsert table is built so"
 _REASONS: Mapping[str, str] = {
     "value": _AS_READ,
     "key": _AS_READ,
-    "event_time": "watermark and late rows are counted by it from the next batch on",
+    "event_time": "late rows are counted by it from the next batch on, and the watermark begins anew",
     "upsert.table": "a new upsert table is built; the old one stays and is no longer merged into",
     "upsert.keys": _REBUILD,
     "upsert.order_by": _REBUILD,
@@ -113,6 +117,8 @@ def _judged(key: str, old: Any, new: Any) -> tuple[Verdict, str]:
             return "apply", "the upsert table stays as it is and is no longer merged into"
         case "event":
             return ("review" if old else "apply"), another_type(old, new)
+        case "event_time" if new is None:
+            return "apply", "late rows are no longer counted, and the watermark stays as it is"
         case "retention.append":
             return "apply", _retention(old, new)
     return "apply", _REASONS.get(key) or _REASONS[key.partition(".")[0]]

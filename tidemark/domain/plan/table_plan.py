@@ -26,15 +26,16 @@ def with_table(
     growth = tuple(_described(change, comments) for change in plan.changes)
     now = applied(columns, (c for c in growth if c.verdict == "apply"))
     later = applied(columns, growth)
+    unfit = tuple(_event_time(contract, now, later))
     edits = (
         *_optional(shape),
         *_partition_spec(contract, now, later, shape),
         *_sort_order(contract, now, later, shape),
-        *_event_time(contract, now, later),
+        *unfit,
         *_format_version(contract, shape),
         *_properties(contract, shape),
         *comment_changes(columns, comments),
-        *contract_edits(contract, shape.properties),
+        *(e for e in contract_edits(contract, shape.properties) if e.path not in {c.path for c in unfit}),
     )
     return replace(plan, changes=(*growth, *edits))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 from uuid import uuid4
 
-from tidemark.domain.columns.layout import resolve
+from tidemark.domain.columns.layout import layout_faults, resolve
 from tidemark.domain.columns.partitioning import quoted_parts
 from tidemark.domain.columns.types import Struct, table_columns
 from tidemark.domain.config.contract import Contract
@@ -70,6 +70,12 @@ class Plan:
     def columns(self) -> Struct:
         """The value columns of the table, in its order."""
         return value_columns(self.state)
+
+    @property
+    def event_time(self) -> str | None:
+        """The contract's `event_time`, while the table has such a column."""
+        named = self.contract.event_time
+        return named if named and not layout_faults(table_columns(self.columns), (), (), named) else None
 
     @property
     def accepted(self) -> bool:

@@ -7,10 +7,10 @@ from pyiceberg.table.snapshots import Snapshot
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
-from tidemark.domain.columns.layout import TIMES, resolve
+from tidemark.domain.columns.layout import resolve
 from tidemark.domain.columns.partitioning import column_parts, expected_partitions
 from tidemark.domain.columns.spark_types import quoted_name
-from tidemark.domain.columns.types import KAFKA_COLUMN, Primitive
+from tidemark.domain.columns.types import DATE, KAFKA_COLUMN, table_columns
 from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY
 from tidemark.domain.ledger.offsets import total
@@ -71,11 +71,11 @@ def stage(lake: Lake, plan: Plan, decoded: DataFrame) -> Staged:
 
 
 def _event_time(plan: Plan) -> EventTime | None:
-    path = plan.contract.event_time
-    found = resolve(plan.columns, path) if path else None
-    if path is None or not isinstance(found, Primitive) or found.name not in TIMES:
+    path = plan.event_time
+    if path is None:
         return None
-    return EventTime(column_parts(path), plan.ledger.watermark, found.name == "date")
+    day = resolve(table_columns(plan.columns), path) == DATE
+    return EventTime(column_parts(path), plan.ledger.watermark_of(path), day)
 
 
 def _layout(plan: Plan, *, columnar: bool) -> dict[str, str]:

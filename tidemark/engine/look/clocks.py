@@ -59,7 +59,7 @@ def two_clocks(lake: Lake, contract: Contract, sightings: Sequence[Sighting], no
     return Clocks(
         stream=later(lake.kafka(contract.cluster).clock(topic.name, topic.end), newest),
         table=newest,
-        watermark=ledger.watermark if ledger else None,
+        watermark=ledger.watermark_of(contract.event_time) if ledger else None,
         lag=lag,
         quiet=None if lag.records or since is None else max(0.0, (now - since).total_seconds()),
         staged=state.staged,

@@ -111,6 +111,7 @@ def _new_epoch(lake: Lake, contract: Contract, signature: Signature) -> Operatio
             "gaps": ledger.gaps,
             "max_timestamp": ledger.max_timestamp,
             "watermark": ledger.watermark,
+            "event_time": ledger.event_time,
             "unmade": unmade(contract, ledger),
             "contract": ledger.contract,  # edits since are applied by the next run
         }

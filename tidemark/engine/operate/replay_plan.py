@@ -226,6 +226,7 @@ def publish_and_settle(
         schema_ids=evidence.schema_ids,
         max_timestamp=moment(evidence.max_timestamp),
         watermark=moment(evidence.watermark, per_second=1_000_000),
+        event_time=plan.event_time,
     )
     ledger = replayed(plan.ledger, recount, settlement, entry)
     receipt = publish(
