@@ -110,6 +110,26 @@ def test_untyped_parts_are_variants_wherever_they_are_and_arrive_later_too(lakeh
     ]
 
 
+@pytest.mark.parametrize("value", [{"format": "json"}, {"format": "registry"}], ids=["json", "registry"])
+def test_are_read_on_where_the_contract_no_longer_says_format_3(lakehouse, topic, value):
+    """Given a table of format 3, when `format_version` goes from its contract, then that alone is impossible, and records are read as before."""
+    schema_id = topic.register(MIXED, "JSON") if value["format"] == "registry" else None
+    send(topic, b'{"any": 5}', schema_id=schema_id)
+    kept = lakehouse.table(
+        topic, value=value, format_version=3, schema_changes={"incompatible": "quarantine"}
+    )
+    assert kept.run().rows[:3] == (1, 1, 0)
+    table = lakehouse.table(topic, value=value, schema_changes={"incompatible": "quarantine"})
+    send(topic, b'{"any": 6.50}', schema_id=schema_id)
+    outcome = table.run()
+    assert (outcome.error, outcome.rows[:3]) == (None, (1, 1, 0))
+    column = "any" if schema_id else "value"
+    texts = ["5", "6.5"] if schema_id else ['{"any":5}', '{"any":6.5}']
+    assert [text for (text,) in rows(lakehouse, table, f"to_json({column})")] == texts
+    found = foresee(lakehouse.lake, table.contract)
+    assert [(c["kind"], c["verdict"]) for c in found.changes] == [("format_version", "impossible")]
+
+
 def test_what_lies_as_deep_as_a_schema_may_go_is_one_too(lakehouse, topic):
     """Given documents in eighteen objects, lists and maps, when run and merged into a table of format 2, then both hold each, also once the innermost has grown, and what is no VARIANT is out."""
     deepest = {"a": {}}

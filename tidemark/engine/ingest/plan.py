@@ -27,7 +27,7 @@ from tidemark.engine.ingest.ready import make_ready, require_covered
 from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding, required_columns
 from tidemark.engine.schema.writer import Writer
-from tidemark.engine.schema.writers import VARIANT_FORMAT, TopicSchemas, read_schemas
+from tidemark.engine.schema.writers import TopicSchemas, has_variants, read_schemas
 from tidemark.engine.table.absent import lost, replaced
 from tidemark.engine.table.branch import Attempt
 from tidemark.engine.table.first_load import keep_origin
@@ -173,7 +173,7 @@ class Plan:
 
     def _as_stored(self, schema: WriterSchema) -> WriterSchema:
         """The schema as the table has its columns: what was text before format 3 stays text."""
-        if self.contract.format_version < VARIANT_FORMAT:
+        if not has_variants(self.contract, self.state):
             return schema
         if isinstance(schema, AvroSchema):
             return debezium.with_texts(schema, self.columns, self.contract.value.envelope)

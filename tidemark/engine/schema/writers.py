@@ -119,11 +119,11 @@ def read_schemas(
     if contract.value.format in WHOLE_COLUMNS:
         return TopicSchemas(plain=WHOLE_COLUMNS[contract.value.format])
     if contract.value.format == "json":
-        return _documents(contract)
+        return _documents(contract, variants=has_variants(contract, state))
     listed, events = read_listed(lake, contract), events_of(contract)
     found = format_of(contract, listed.versions)
     _named_message(contract, found, listed.framing)
-    reading = _reading(contract, events, listed.framing)
+    reading = _reading(contract, events, listed.framing, variants=has_variants(contract, state))
     if found == "protobuf":
         made_of = state.properties.get(MESSAGE) if state else None
         reading = of_message(reading, listed.versions, contract.value.message, made_of)
@@ -152,11 +152,17 @@ def read_schemas(
     )
 
 
-def _documents(contract: Contract) -> TopicSchemas:
+def has_variants(contract: Contract, state: TableState | None) -> bool:
+    """Whether what has no single type is a VARIANT: by the contract, or the table's format, which never goes back."""
+    of_table = state.shape.format_version if state else contract.format_version
+    return max(of_table, contract.format_version) >= VARIANT_FORMAT
+
+
+def _documents(contract: Contract, *, variants: bool) -> TopicSchemas:
     fields, envelope = contract.value.fields, contract.value.envelope
     if envelope == "none":
         documents = declared(fields) if fields else DOCUMENT
-        documents = with_variants(documents) if contract.format_version == VARIANT_FORMAT else documents
+        documents = with_variants(documents) if variants else documents
         return TopicSchemas(plain=json_columns(documents), documents=documents)
     documents = json_documents(fields, envelope, truncates=contract.upsert is not None)
     return TopicSchemas(plain=document_columns(documents), documents=documents)
@@ -191,7 +197,7 @@ def format_of(contract: Contract, versions: Sequence[RegisteredSchema]) -> Forma
     return "avro"
 
 
-def _reading(contract: Contract, events: Events | None, framing: Framing) -> Reading:
+def _reading(contract: Contract, events: Events | None, framing: Framing, *, variants: bool) -> Reading:
     """How each schema is read; what only one schema type has is left to it."""
     return Reading(
         envelope=contract.value.envelope,
@@ -199,7 +205,7 @@ def _reading(contract: Contract, events: Events | None, framing: Framing) -> Rea
         framing=framing,
         events=events,
         nanos="timestamp_nanos" in (contract.value.types or {}),
-        variants=contract.format_version == VARIANT_FORMAT,
+        variants=variants,
     )
 
 
