@@ -35,6 +35,7 @@ from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.meanings import MEANINGS
 from tidemark.domain.plan.table_properties import governance
+from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.access.table_state import TableState, read_state
 from tidemark.engine.ingest.ready import evolve_if_needed, require_covered
 from tidemark.engine.schema.evolve import (
@@ -49,7 +50,7 @@ from tidemark.engine.schema.evolve import (
 )
 from tidemark.engine.schema.history import history
 from tidemark.engine.schema.writer import Writer
-from tidemark.engine.schema.writers import TopicSchemas
+from tidemark.engine.schema.writers import TopicSchemas, read_schemas
 
 TABLE = "shop.orders"
 
@@ -236,6 +237,44 @@ def test_what_has_no_type_is_text_until_the_upgrade_is_approved(lake: Lake) -> N
     assert [(c.kind, c.path, c.new) for c in found.done] == [("add_column", ("any",), STRING)]
     held = TopicSchemas(writers=(loose,)).covered(value_columns(lake.state()))
     assert set(held) == {7}
+
+
+class TestTimestampsOfProtobuf:
+    """A column keeps the precision that it was made with: an edit of `value.types` is no fault of the writers."""
+
+    PROTO = """syntax = "proto3"; import "google/protobuf/timestamp.proto";
+    message Order { int32 id = 1; string who = 2; %s }"""
+    TIMED = "google.protobuf.Timestamp at = 3;"
+
+    def read(self, lake: Any, said: Contract, field: str) -> TopicSchemas:
+        versions = (RegisteredSchema(1, 1, "PROTOBUF", self.PROTO % field),)
+        lake.platform.schema_registry = {"main": None}
+        lake.registry = lambda _: SimpleNamespace(versions=lambda _: versions)
+        return read_schemas(lake, said, lake.state())
+
+    def said(self, **more: Any) -> Contract:
+        value = {"format": "protobuf", "subject": "o", **more}
+        return contract(value=value, schema_changes={"incompatible": "quarantine"})
+
+    def test_that_are_there_stay_and_no_writer_goes_to_quarantine_for_an_edit(self, lake: Lake) -> None:
+        lake.evolve(self.said(), self.read(lake, self.said(), self.TIMED))
+        said = self.said(types={"timestamp_nanos": "long"})
+        for _ in range(2):
+            schemas = self.read(lake, said, self.TIMED)
+            [change] = lake.evolve(said, schemas).plan.changes
+            assert (change.path, change.verdict) == (("value.types",), "impossible")
+            assert refused_ids(said, lake.state(), schemas) == frozenset()
+            assert set(schemas.covered(value_columns(lake.state()))) == {1}
+        assert (
+            plan_evolution(self.said(), lake.state(), self.read(lake, self.said(), self.TIMED)).changes == ()
+        )
+
+    def test_that_are_to_come_are_made_as_the_contract_says(self, lake: Lake) -> None:
+        lake.evolve(self.said(), self.read(lake, self.said(), ""))
+        said, later = self.said(types={"timestamp_nanos": "long"}), self.TIMED.replace("at", "seen")
+        done = lake.evolve(said, self.read(lake, said, later)).done
+        assert [(c.path, c.new) for c in done if c.kind == "add_column"] == [(("seen",), LONG)]
+        assert [(c.path, c.verdict) for c in done if c.kind == "contract"] == [(("value.types",), "apply")]
 
 
 TIME, NANOS = ({"type": "long", "logicalType": kind} for kind in ("time-micros", "timestamp-nanos"))

@@ -24,6 +24,7 @@ _LAYOUT: Mapping[Kind, str] = {
 }
 """The keys of the record that are told of by changes of their own kinds."""
 _AS_READ = "records from the next batch on are read so; rows that are there stay as they are"
+_KEPT = "columns keep the types they were made with, and records are read so: take it back, or name another `table`"
 _REBUILD = (
     "an upsert table that was made by the old rule takes no more rows (table_incompatible) until it is built again: "
     "name another `upsert.table`, or drop it and accept its first load"
@@ -95,8 +96,13 @@ def record_after(contract: Contract, left: Collection[Change], properties: Mappi
     return json.dumps(was | now, sort_keys=True)
 
 
-def contract_edits(contract: Contract, properties: Mapping[str, str]) -> Iterator[Change]:
-    """One change for every remembered key that says something else now; keys it has never seen are no edits."""
+def contract_edits(
+    contract: Contract, properties: Mapping[str, str], kept: Collection[str] = ()
+) -> Iterator[Change]:
+    """One change for every remembered key that says something else now; keys it has never seen are no edits.
+
+    What the table cannot follow is `kept`.
+    """
     before, now = remembered(properties), record_of(contract)
     merged = bool(before.get("upsert") and now["upsert"])
     for key in sorted(now):
@@ -104,6 +110,8 @@ def contract_edits(contract: Contract, properties: Mapping[str, str]) -> Iterato
             continue
         if merged or not key.startswith("upsert."):
             verdict, reason = _judged(key, before[key], now[key])
+            if key in kept:
+                verdict, reason = "impossible", _KEPT
             if reason == _REBUILD and before.get("upsert.table") != now["upsert.table"]:
                 reason = _BUILT
             yield Change("contract", (key,), _told(before[key]), _told(now[key]), verdict, reason, 0)

@@ -19,9 +19,17 @@ _NONE = "none"
 
 
 def with_table(
-    plan: SchemaPlan, contract: Contract, columns: Struct, shape: Shape, writers: Iterable[WriterColumns]
+    plan: SchemaPlan,
+    contract: Contract,
+    columns: Struct,
+    shape: Shape,
+    writers: Iterable[WriterColumns],
+    kept: Collection[str] = (),
 ) -> SchemaPlan:
-    """The plan of the columns, with comments on what it adds, and the changes of everything else."""
+    """The plan of the columns, with comments on what it adds, and the changes of everything else.
+
+    `kept` are keys of the contract that the table cannot follow.
+    """
     comments = wanted_comments(writers, contract.columns)
     growth = tuple(_described(change, comments) for change in plan.changes)
     now = applied(columns, (c for c in growth if c.verdict == "apply"))
@@ -35,7 +43,11 @@ def with_table(
         *_format_version(contract, shape),
         *_properties(contract, shape),
         *comment_changes(columns, comments),
-        *(e for e in contract_edits(contract, shape.properties) if e.path not in {c.path for c in unfit}),
+        *(
+            e
+            for e in contract_edits(contract, shape.properties, kept)
+            if e.path not in {c.path for c in unfit}
+        ),
     )
     return replace(plan, changes=(*growth, *edits))
 

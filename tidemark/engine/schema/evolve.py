@@ -85,7 +85,8 @@ def plan_evolution(contract: Contract, state: TableState, schemas: TopicSchemas)
     )
     clashing = {c.schema_id for c in plan.changes if c.kind == "incompatible"} | settled
     sound = [w for w in writers if w.id not in clashing]
-    return with_table(reviewed(plan, state), contract, columns, state.shape, sound)
+    kept = ("value.types",) if schemas.types_kept else ()
+    return with_table(reviewed(plan, state), contract, columns, state.shape, sound, kept)
 
 
 def refused_ids(contract: Contract, state: TableState, schemas: TopicSchemas) -> frozenset[int]:

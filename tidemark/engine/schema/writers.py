@@ -1,7 +1,7 @@
 """The writer schemas of a topic, and the columns they ask for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.evolution import first_columns
@@ -18,13 +18,15 @@ from tidemark.domain.formats.debezium import (
 from tidemark.domain.formats.json_columns import DOCUMENT, JsonDocuments, declared, with_variants
 from tidemark.domain.formats.json_columns import columns as json_columns
 from tidemark.domain.formats.routes import NO_SKIPS, Events, Skips
+from tidemark.domain.plan.contract_record import remembered
+from tidemark.domain.plan.meanings import known
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.decoding import Format, Framing
 from tidemark.engine.schema.event_routes import events_of, skips
 from tidemark.engine.schema.subjects import read_listed, subject_of
-from tidemark.engine.schema.writer import NoRows, Reading, Writer, of_message, writer_of
+from tidemark.engine.schema.writer import NoRows, Reading, Writer, judged, of_message, writer_of
 
 VARIANT_FORMAT = 3
 MESSAGE = "tidemark.message"
@@ -41,7 +43,7 @@ class TopicSchemas:
     others have none; all are of one `format`. `plain` is set for formats without a registry, `documents` beside it
     for JSON. `bookkeeping` are schemas of Debezium's own records, which are no rows; `skips` the record types of the
     topic's other tables, or of none. `deleted` are those that the registry has deleted, beside others. `message` is
-    the Protobuf message of the values.
+    the Protobuf message of the values; `types_kept`: they are read by the `value.types` that the table was made with.
     """
 
     writers: tuple[Writer, ...] = ()
@@ -54,6 +56,7 @@ class TopicSchemas:
     skips: Skips = NO_SKIPS
     deleted: frozenset[int] = frozenset()
     message: str | None = None
+    types_kept: bool = False
 
     @property
     def ids(self) -> frozenset[int]:
@@ -123,10 +126,11 @@ def read_schemas(
     listed, events = read_listed(lake, contract), events_of(contract)
     found = format_of(contract, listed.versions)
     _named_message(contract, found, listed.framing)
-    reading = _reading(contract, events, listed.framing, variants=has_variants(contract, state))
+    asked = reading = _reading(contract, events, listed.framing, variants=has_variants(contract, state))
     if found == "protobuf":
         made_of = state.properties.get(MESSAGE) if state else None
-        reading = of_message(reading, listed.versions, contract.value.message, made_of)
+        asked = of_message(asked, listed.versions, contract.value.message, made_of)
+        reading = _as_made(asked, contract, state, listed.versions)
     others = skips(lake, contract, listed.versions, seen, events) if events else NO_SKIPS
     writers: dict[int, Writer] = {}
     unsupported: dict[int, str] = {}
@@ -149,6 +153,7 @@ def read_schemas(
         skips=others,
         deleted=frozenset(each.id for each in listed.versions if each.deleted),
         message=(reading.message or reading.first) if found == "protobuf" else None,
+        types_kept=reading != asked,
     )
 
 
@@ -204,9 +209,39 @@ def _reading(contract: Contract, events: Events | None, framing: Framing, *, var
         message=contract.event,
         framing=framing,
         events=events,
-        nanos="timestamp_nanos" in (contract.value.types or {}),
+        nanos=_nanos(contract.value.types),
         variants=variants,
     )
+
+
+def _nanos(types: Mapping[str, str] | None) -> bool:
+    return "timestamp_nanos" in (types or {})
+
+
+def _as_made(
+    reading: Reading, contract: Contract, state: TableState | None, versions: Sequence[RegisteredSchema]
+) -> Reading:
+    """By the `value.types` that the table was made with, if by those of the contract a column of it would clash."""
+    if state is None:
+        return reading
+    types = remembered(state.properties).get("value.types", contract.value.types)
+    made, columns = (
+        replace(reading, nanos=_nanos(types)),
+        known(state.columns or Struct(()), state.properties),
+    )
+    kept = made != reading and any(
+        _clashes(each, reading, columns) and not _clashes(each, made, columns) for each in versions
+    )
+    return made if kept else reading
+
+
+def _clashes(version: RegisteredSchema, reading: Reading, columns: Struct) -> bool:
+    found = judged(version, reading)
+    try:
+        lacking = covers(columns, found.columns) if isinstance(found, Writer) else ()
+    except SchemaUnsupported:
+        return False
+    return any(each.kind == "incompatible" for each in lacking)
 
 
 def _named_message(contract: Contract, found: Format, framing: Framing) -> None:
