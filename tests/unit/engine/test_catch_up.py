@@ -4,15 +4,21 @@ from datetime import UTC, datetime
 from threading import Barrier
 from types import SimpleNamespace
 
+import pytest
+
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Counts, Ledger
 from tidemark.domain.outcome import Commit, Outcome
+from tidemark.engine.access import kafka
+from tidemark.engine.access import lake as lake_module
+from tidemark.engine.access.kafka import KafkaAdmin
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.lane import catch_up as catch_up_module
 from tidemark.engine.lane import upsert_work
+from tidemark.engine.lane.append_work import AppendWork
 from tidemark.engine.lane.catch_up import RETRIES, drained, summarise
 from tidemark.engine.lane.upsert_work import UpsertWork
 from tidemark.engine.merge.pair import Pair
@@ -26,7 +32,7 @@ def test_what_a_run_did_names_partitions_that_did_not_move_too():
     end = {0: 5, 1: 7}
     lake = SimpleNamespace(
         state=lambda table: TableState(table=table, exists=True, head=1, ledger=ledger),
-        topic=lambda _: Topic("orders", None, "id", {0: 0, 1: 0}, end, end),
+        topic=lambda _, **__: Topic("orders", None, "id", {0: 0, 1: 0}, end, end),
         kafka=lambda _: SimpleNamespace(clock=lambda *_: NOON),
     )
     commit = Commit("shop.orders", 1, {0: 2}, end, {0: Counts(3, 3)}, frozenset(), NOON, {}, 1, 100, NOON)
@@ -58,6 +64,33 @@ def test_a_batch_is_tried_again_through_an_outage_but_not_where_the_topic_ends(m
     assert (done.commits, done.error, slept, begun) == (1, None, [1, 2, 4], [{0: 5}] * 5)
     lost = drained(SimpleNamespace(), "shop.orders", nobody, batch, lambda: False)
     assert (lost.commits, lost.error["state"], slept, len(begun)) == (0, "kafka_down", [1, 2, 4], 5)
+
+
+def test_a_cluster_that_does_not_answer_is_asked_once_for_all_tables_of_a_run(lake, monkeypatch):
+    """Given a dead cluster, when a run has looked and tells of many tables, or many are begun by hand, then none waits for it again; a batch asks in earnest."""
+    monkeypatch.setattr(kafka, "TIMEOUT", 2)
+    asked = []
+
+    class Counting(KafkaAdmin):
+        def cluster_id(self):
+            asked.append(self.cluster)
+            return super().cluster_id()
+
+    monkeypatch.setattr(lake_module, "KafkaAdmin", Counting)
+    work = AppendWork(lake, "run", ())
+    contracts = [lake.configuration.contracts[0].model_copy(update={"table": f"shop.t{n}"}) for n in range(5)]
+    with pytest.raises(Outage) as raised:
+        work.look("main", ["orders"])
+    served = Outcome("shop.orders", "fresh", error=raised.value.as_json())
+    told = [
+        *(work.summarise(each, served) for each in contracts),
+        *(work.catch_up(each) for each in contracts),
+    ]
+    assert ({each.state for each in told}, asked) == ({"kafka_down"}, ["main"])
+    assert [each.error["table"] for each in told[5:]] == [each.table for each in contracts]
+    with pytest.raises(Outage):
+        lake.topic(contracts[0])
+    assert asked == ["main"] * 2
 
 
 def test_a_look_reads_several_upsert_tables_at_once_and_tells_of_each(monkeypatch):

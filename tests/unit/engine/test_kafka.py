@@ -201,6 +201,37 @@ def test_an_outage_says_why_the_client_cannot_connect(monkeypatch):
         KafkaAdmin("main", {"bootstrap.servers": "127.0.0.1:1"}).cluster_id()
 
 
+def test_a_cluster_that_gave_no_answer_rests_for_as_long_as_it_took_and_is_believed_once_it_answers(
+    admin, monkeypatch
+):
+    """Given an ask that took 10 s in vain, when tables are asked for, then they are told so for 10 s; not after an answer."""
+    clock = [100.0]
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    made = admin()
+    made.require_answers()
+    answer = Future()
+
+    def describe_cluster(**_):
+        clock[0] += 10
+        return answer
+
+    made._admin.describe_cluster = describe_cluster
+    answer.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+    with pytest.raises(Outage):
+        made.cluster_id()
+    clock[0] = 119.9
+    with pytest.raises(Outage):
+        made.require_answers()
+    clock[0] = 120.0
+    made.require_answers()
+    with pytest.raises(Outage):
+        made.cluster_id()
+    answer = Future()
+    answer.set_result(SimpleNamespace(cluster_id="c"))
+    assert made.cluster_id() == "c"
+    made.require_answers()
+
+
 def test_a_client_that_is_lost_is_gone_at_once_and_the_next_one_is_another(tmp_path):
     """Given a cluster that does not answer, when a sensor makes its client anew at each tick, then no threads of the earlier ones are left."""
     lake = lake_in(tmp_path, ORDERS)

@@ -66,6 +66,8 @@ class KafkaAdmin:
         self._errors: list[str] = []
         self._auth_failed = False
         self._lately: dict[str, _Described] = {}
+        self._silent: tuple[float, Outage | Stopped] | None = None
+        """Why the cluster did not answer: until when (monotonic) `require_answers` says so."""
         remember = WeakMethod(self._remember)  # else a client that was lost keeps its threads for a while
         self._admin = AdminClient(
             {
@@ -87,8 +89,24 @@ class KafkaAdmin:
         Raises:
             Outage: the cluster does not answer.
         """
-        found = self._await(self._admin.describe_cluster(request_timeout=TIMEOUT))
+        began = time.monotonic()
+        try:
+            found = self._await(self._admin.describe_cluster(request_timeout=TIMEOUT))
+        except (Outage, Stopped) as fault:
+            self._silent = 2 * time.monotonic() - began, fault
+            raise
+        self._silent = None
         return str(found.cluster_id) if found.cluster_id else None
+
+    def require_answers(self) -> None:
+        """For those who ask for one table after another: a cluster that gave no answer rests for as long as it took.
+
+        Raises:
+            Outage, Stopped: what came of asking it last.
+        """
+        silent = self._silent
+        if silent and time.monotonic() < silent[0]:
+            raise silent[1]
 
     def topics(self) -> dict[str, int]:
         """Every topic that we may see, with its number of partitions; internal topics left out."""

@@ -184,14 +184,16 @@ class Lake:
                 self._registries[cluster] = Registry(cluster, block)
             return self._registries[cluster]
 
-    def topic(self, contract: Contract) -> Topic:
-        """The contract's topic as it is now.
+    def topic(self, contract: Contract, *, one_of_many: bool = False) -> Topic:
+        """The contract's topic as it is now; for `one_of_many` tables a cluster is not asked that just was in vain.
 
         Raises:
             Stopped: `topic_missing`; `cluster_changed` where another cluster was read, which may have it.
         """
         with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
             kafka = self.kafka(contract.cluster)
+            if one_of_many:
+                kafka.require_answers()
             found = kafka.describe([contract.topic]).get(contract.topic)
             if found is not None:
                 return found

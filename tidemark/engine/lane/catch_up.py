@@ -31,7 +31,7 @@ def catch_up(
     done = drained(
         lake,
         contract.table,
-        lambda: lake.topic(contract).end,
+        lambda: lake.topic(contract, one_of_many=True).end,
         lambda goal: microbatch(lake, contract, run_id, loaded_before=loaded_before, goal=goal),
         stop,
     )
@@ -81,7 +81,7 @@ def through_outages(lake: Lake, attempt: Callable[[], T], stop: Callable[[], boo
 def summarise(lake: Lake, contract: Contract, done: Outcome) -> Outcome:
     """The outcome of a run on one table, with what table and topic say now where they still answer."""
     state = _quietly(lambda: lake.state(contract.table))
-    topic = _quietly(lambda: lake.topic(contract))
+    topic = _quietly(lambda: lake.topic(contract, one_of_many=True))
     ledger = state.ledger if state else None
     following = dict(ledger.next) if ledger else {}
     lag = total(waiting(following, topic.end)) if topic and ledger else 0
