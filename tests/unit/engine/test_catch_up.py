@@ -60,10 +60,35 @@ def test_a_batch_is_tried_again_through_an_outage_but_not_where_the_topic_ends(m
     def nobody():
         raise down
 
-    done = drained(SimpleNamespace(), "shop.orders", lambda: {0: 5}, batch, lambda: False)
+    lake = SimpleNamespace(waited_for={})
+    done = drained(lake, "shop.orders", lambda: {0: 5}, batch, lambda: False)
     assert (done.commits, done.error, slept, begun) == (1, None, [1, 2, 4], [{0: 5}] * 5)
-    lost = drained(SimpleNamespace(), "shop.orders", nobody, batch, lambda: False)
+    lost = drained(lake, "shop.orders", nobody, batch, lambda: False)
     assert (lost.commits, lost.error["state"], slept, len(begun)) == (0, "kafka_down", [1, 2, 4], 5)
+
+
+def test_a_catalog_that_is_down_is_waited_for_by_one_table_for_all_until_it_answers(lake, monkeypatch):
+    """Given many upsert tables and a dead catalog, when a run by hand merges them, then the waits of one are enough; after an answer one waits again. One table's own store is waited for by each."""
+    slept = []
+    monkeypatch.setattr(catch_up_module.time, "sleep", slept.append)
+
+    def never(state):
+        def batch(_goal):
+            raise Outage(state, "shop.orders", "no answer")
+
+        return batch
+
+    def drain(batch):
+        return drained(lake, "shop.orders", lambda: None, batch, lambda: False).error
+
+    assert {drain(never("catalog_down"))["state"] for _ in range(5)} == {"catalog_down"}
+    assert slept == [1, 2, 4]
+    assert drain(lambda _goal: None) is None
+    drain(never("catalog_down"))
+    assert slept == [1, 2, 4] * 2
+    for _ in range(2):
+        drain(never("store_down"))
+    assert slept == [1, 2, 4] * 4
 
 
 def test_a_cluster_that_does_not_answer_is_asked_once_for_all_tables_of_a_run(lake, monkeypatch):

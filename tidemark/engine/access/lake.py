@@ -22,6 +22,7 @@ from tidemark.domain.errors import NO_TABLE, Outage, Refused, Stopped
 from tidemark.domain.ledger.counted import Counted
 from tidemark.domain.ledger.guard import Topic, another_cluster
 from tidemark.domain.secrets import redact_text
+from tidemark.domain.states import State
 from tidemark.engine.access.kafka import KafkaAdmin
 from tidemark.engine.access.listening import listens
 from tidemark.engine.access.metadata_files import spare_parsing
@@ -65,6 +66,8 @@ class Lake:
         """Of tables that were looked at as neighbours of another."""
         self.counted: dict[str, Counted] = {}
         """What waits in quarantine tables, as it was counted last."""
+        self.waited_for: dict[State, float] = {}
+        """Outages that a table has waited out in vain: until when (monotonic) others do not wait for them."""
         self.loaded: Callable[[str], bool] = lambda _: False
         """Whether some run has loaded a table: whoever has records of runs says so here."""
 

@@ -17,6 +17,9 @@ from tidemark.engine.ingest.microbatch import microbatch
 T = TypeVar("T")
 RETRIES = 3
 """New attempts after an outage, with 1, 2 and 4 seconds between them."""
+_WAIT = 2.0**RETRIES - 1
+_OF_ALL: frozenset[State] = frozenset({"catalog_down", "spark_down"})
+"""Outages of what every table needs: one that has waited for it in vain has done so for those that come next."""
 
 
 def catch_up(
@@ -64,18 +67,23 @@ def through_outages(lake: Lake, attempt: Callable[[], T], stop: Callable[[], boo
 
     Raises:
         Stopped: at once.
-        Outage: after the last retry, or when `stop` says so.
+        Outage: after the last retry, when `stop` says so, or where another table just waited for the same in vain.
     """
     turn = 0
     while True:
         try:
             with renewing_spark(lake):
-                return attempt()
-        except Outage:
-            if turn == RETRIES or stop():
+                found = attempt()
+        except Outage as outage:
+            if turn == RETRIES and outage.state in _OF_ALL:
+                lake.waited_for[outage.state] = time.monotonic() + _WAIT
+            if turn == RETRIES or stop() or time.monotonic() < lake.waited_for.get(outage.state, 0):
                 raise
             time.sleep(2.0**turn)
             turn += 1
+        else:
+            lake.waited_for.clear()
+            return found
 
 
 def summarise(lake: Lake, contract: Contract, done: Outcome) -> Outcome:
