@@ -20,15 +20,16 @@ from tidemark.cli.contracts import load_contracts
 from tidemark.cli.in_dagster import dagster_instance, execute, interrupted
 from tidemark.cli.output import console, number, print_json, show_error, state_text
 from tidemark.cli.progress import watching
-from tidemark.cli.status import seen
+from tidemark.cli.status import seen, statuses_of
 from tidemark.domain import outcome as core
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Stopped, TidemarkError
-from tidemark.domain.states import State
+from tidemark.domain.errors import Outage, Stopped, TidemarkError
+from tidemark.domain.states import FINE, OUTAGES, State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import places
 from tidemark.engine.look.run_outcome import outcome_of
+from tidemark.engine.look.status import Status
 
 Outcome = Mapping[str, Any]
 _NOTHING_SEEN: frozenset[State] = frozenset({"kafka_down", "catalog_down"})
@@ -59,9 +60,11 @@ def run(tables: Sequence[str], *, as_json: bool) -> None:
                 result = execute(instance, MERGE, run_id=run_ids[1], assets=keys)
                 told, why, cut_off = _told_of(result)
             above = {each["table"]: each for each in outcomes}
+            untold = [] if why else [each.append for table, each in upserts.items() if table not in told]
+            above |= _looked_at(configuration, [each for each in untold if each.table not in above])
             outcomes += [
                 told.get(table)
-                or (_unmerged(table, why) if why else _nothing_to_do(table, above.get(each.append.table)))
+                or (_unmerged(table, why) if why else _as_append(table, above[each.append.table]))
                 for table, each in upserts.items()
             ]
     if as_json:
@@ -93,14 +96,31 @@ def _told_of(result: dg.ExecuteInProcessResult) -> tuple[dict[str, Outcome], str
     return told_by(result.all_events), why, cut_off
 
 
-def _nothing_to_do(table: str, append: Outcome | None = None) -> Outcome:
-    """Of a table that is not there, and a whole run has no word of: an empty topic without a schema, or no rows yet.
+def _nothing_to_do(table: str) -> Outcome:
+    """Of a table that is not there, and a whole run has no word of: an empty topic without a schema."""
+    return core.Outcome(table, state="fresh").as_json()
 
-    An upsert table stands as its `append` table then, which may have stopped before its first load.
-    """
-    if append is None or append["error"] is None:
-        return core.Outcome(table, state="fresh").as_json()
+
+def _as_append(table: str, append: Outcome) -> Outcome:
+    """An upsert table that is not there stands as its append table, which may have stopped before its first load."""
     return core.Outcome(table, state=append["state"], error=append["error"]).as_json()
+
+
+def _looked_at(configuration: Configuration, contracts: Sequence[Contract]) -> Mapping[str, Outcome]:
+    """By table, of append tables that were not run: as `tidemark status` says it."""
+    home = places(os.environ).home
+    found = statuses_of(Lake(configuration), contracts, home, ask_dagster=True) if contracts else []
+    clusters = {each.table: each.cluster for each in contracts}
+    return {each.table: _as_outcome(each, clusters[each.table]) for each in found}
+
+
+def _as_outcome(status: Status, cluster: str) -> Outcome:
+    state, table = status.state, status.table
+    if state in FINE:
+        return core.Outcome(table, state=state).as_json()
+    kind = Outage if state in OUTAGES else Stopped
+    fault = kind(state, table, "", topic=status.topic, cluster=cluster, next_step=status.remedy or "")
+    return core.Outcome(table, state=state, error=fault.as_json()).as_json()
 
 
 def _unmerged(table: str, why: str) -> Outcome:

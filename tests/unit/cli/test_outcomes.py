@@ -15,7 +15,7 @@ from assets.runs.snapshot_ids import ids_as_numbers, ids_as_text
 from tidemark.cli.border import FINDING, INTERRUPTED, report
 from tidemark.cli.change import _operation, remade
 from tidemark.cli.main import app
-from tidemark.cli.run import _nothing_to_do, ended_early, told_by
+from tidemark.cli.run import _as_append, ended_early, told_by
 from tidemark.domain.errors import Interrupted, Outage, Overtaken, Refused, Stopped, TidemarkError
 from tidemark.domain.outcome import Outcome
 
@@ -216,9 +216,34 @@ def test_a_run_that_is_interrupted_when_all_is_told_says_nothing_twice(
 def test_an_upsert_table_that_is_not_there_stands_as_its_append_table():
     """Given an append table that stopped before its first load, when nothing is told of its upsert table, then that has stopped too; else it is fresh."""
     error = {"message": "shop.orders is misconfigured", "state": "misconfigured"}
-    stopped = {"table": "shop.orders", "state": "misconfigured", "error": error}
-    found = _nothing_to_do("shop.orders_current", stopped)
-    assert (found["table"], found["state"], found["error"]) == ("shop.orders_current", "misconfigured", error)
-    for append in (None, {**stopped, "state": "fresh", "error": None}):
-        found = _nothing_to_do("shop.orders_current", append)
-        assert (found["state"], found["error"]) == ("fresh", None)
+    for state, why in (("misconfigured", error), ("fresh", None)):
+        append = {"table": "shop.orders", "state": state, "error": why}
+        found = _as_append("shop.orders_current", append)
+        assert (found["table"], found["state"], found["error"]) == ("shop.orders_current", state, why)
+
+
+@pytest.mark.usefixtures("home")
+def test_an_upsert_table_alone_that_is_not_there_stands_as_status_says(tmp_path, monkeypatch):
+    """Given an append table that was never loaded, of a cluster that does not answer, when its upsert table alone is run, then a script is told that Kafka is down."""
+    (tmp_path / "platform.yaml").write_text(PLATFORM.replace("/nowhere", str(tmp_path)))
+    monkeypatch.setattr("tidemark.engine.access.kafka.TIMEOUT", 0.5)
+
+    @dg.op
+    def works() -> None:
+        pass
+
+    @dg.job
+    def ends() -> None:
+        works()
+
+    monkeypatch.setattr("tidemark.cli.run.execute", lambda *_, **__: ends.execute_in_process())
+    told = CliRunner().invoke(app, ["run", "shop.orders_current", "--json"])
+    [outcome] = json.loads(told.stdout)
+    assert (told.exit_code, outcome["table"], outcome["state"]) == (
+        FINDING,
+        "shop.orders_current",
+        "kafka_down",
+    )
+    assert (outcome["error"]["kind"], outcome["error"]["table"]) == ("Outage", "shop.orders")
+    stands = CliRunner().invoke(app, ["status", "shop.orders_current", "--json"])
+    assert [each["state"] for each in json.loads(stands.stdout)] == ["kafka_down"]
