@@ -66,9 +66,16 @@ def statuses(lake: Lake, tables: Sequence[str]) -> list[Status]:
         lake,
         upserts.values(),
         lambda late: hints(home, late),
-        lambda unmade: statuses_of(lake, unmade, home, ask_dagster=True),
+        lambda unmade: [*found, *_others(lake, unmade, found, home)],
     )
     return sorted([*found, *merged], key=lambda each: each.gravity)
+
+
+def _others(lake: Lake, contracts: Sequence[Contract], known: Sequence[Status], home: Path) -> list[Status]:
+    """Of those that were not looked at yet: a cluster that does not answer takes its time at every look."""
+    tables = {each.table for each in known}
+    left = [each for each in contracts if each.table not in tables]
+    return statuses_of(lake, left, home, ask_dagster=True) if left else []
 
 
 def statuses_of(

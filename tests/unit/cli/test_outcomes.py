@@ -14,10 +14,14 @@ from typer.testing import CliRunner
 from assets.runs.snapshot_ids import ids_as_numbers, ids_as_text
 from tidemark.cli.border import FINDING, INTERRUPTED, report
 from tidemark.cli.change import _operation, remade
+from tidemark.cli.contracts import load_contracts
 from tidemark.cli.main import app
 from tidemark.cli.run import _as_append, ended_early, told_by
+from tidemark.cli.status import statuses
 from tidemark.domain.errors import Interrupted, Outage, Overtaken, Refused, Stopped, TidemarkError
 from tidemark.domain.outcome import Outcome
+from tidemark.engine.access.kafka import KafkaAdmin
+from tidemark.engine.access.lake import Lake
 
 KEYS = ["table", "state", "commits", "rows", "from", "next", "snapshot_id", "seconds", "error"]
 
@@ -247,3 +251,15 @@ def test_an_upsert_table_alone_that_is_not_there_stands_as_status_says(tmp_path,
     assert (outcome["error"]["kind"], outcome["error"]["table"]) == ("Outage", "shop.orders")
     stands = CliRunner().invoke(app, ["status", "shop.orders_current", "--json"])
     assert [each["state"] for each in json.loads(stands.stdout)] == ["kafka_down"]
+
+
+@pytest.mark.usefixtures("home")
+def test_status_asks_a_cluster_once_for_a_table_and_its_upsert_table(tmp_path, monkeypatch):
+    """Given neither table of a cluster that does not answer, when their status is asked, then it is waited for once, and both are down."""
+    (tmp_path / "platform.yaml").write_text(PLATFORM.replace("/nowhere", str(tmp_path)))
+    monkeypatch.setattr("tidemark.engine.access.kafka.TIMEOUT", 0.5)
+    asked = []
+    ask = KafkaAdmin.describe_each
+    monkeypatch.setattr(KafkaAdmin, "describe_each", lambda *told: asked.append(told) or ask(*told))
+    found = statuses(Lake(load_contracts()), [])
+    assert ([each.state for each in found], len(asked)) == (["kafka_down"] * 2, 1)
