@@ -407,6 +407,16 @@ def test_a_platform_file_that_is_not_there(installation):
     assert installation.problem().message == "cannot be read: No such file or directory"
 
 
+@pytest.mark.parametrize("environ", [{}, {"TIDEMARK_CONTRACTS": "contracts"}], ids=["default", "named"])
+def test_a_file_in_the_place_of_the_folder_of_contracts_is_a_problem(installation, environ):
+    """Given a file called contracts, then it is no folder without contracts, nor one that is not there."""
+    folder = installation.platform(PLATFORM).root / "contracts"
+    folder.rmdir()
+    folder.write_text("topic: orders")
+    found = installation.problem(**environ)
+    assert (found.file, found.message) == ("contracts", "is not a folder: contracts lie in one, a file each")
+
+
 def test_the_environment_names_the_files(installation, monkeypatch):
     installation.platform(PLATFORM).contract("topic: orders")
     monkeypatch.chdir(installation.root)

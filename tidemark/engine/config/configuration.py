@@ -70,7 +70,9 @@ def load(
     stack = reading.stack(home.absolute()) if names_none or platform_file is None else None
     reading.folder(contracts_dir, contracts_dir.resolve(), ())
     with suppress(OSError):  # of which the listing has told
-        if not contracts_dir.is_dir() and "TIDEMARK_CONTRACTS" in environ:
+        if not contracts_dir.is_dir() and contracts_dir.exists():
+            reading.refuse(contracts_dir, "is not a folder: contracts lie in one, a file each")
+        elif not contracts_dir.is_dir() and "TIDEMARK_CONTRACTS" in environ:
             reading.refuse(contracts_dir, "there is no such folder (TIDEMARK_CONTRACTS)")
     seen = discovery.read(home)
     topics = {cluster: list(listed) for cluster, listed in seen.clusters.items()}
