@@ -1,7 +1,9 @@
 """Rules: what stands in the way of reading a configuration is said; what it does not need is not looked at."""
 
 import json
+import os
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -131,3 +133,23 @@ def test_a_folder_may_be_shared_by_two(installation: Installation) -> None:
     assert [each.table for each in followed.now().contracts] == ["eu.orders", "main.orders"]
     installation.contract("topic: clicks\nvalue: {format: json}\n", "../shared/orders.yaml")
     assert {each.topic for each in followed.now().contracts} == {"clicks"}
+
+
+@pytest.mark.parametrize("name", ["orders.yaml", "_defaults.yaml"])
+def test_a_pipe_among_the_contracts_is_refused_and_not_waited_for(
+    installation: Installation, name: str
+) -> None:
+    """Given a pipe or a device with the name of a contract, when it is checked, then it is a problem like any other."""
+    installation.platform(PLATFORM)
+    pipe = installation.root / "contracts" / name
+    os.mkfifo(pipe)
+    writer = Thread(target=lambda: pipe.write_text("lane: default"))  # whoever reads the pipe waits for this
+    writer.start()
+    found = installation.problem()
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    writer.join()
+    os.close(reader)
+    assert (found.file, found.message) == (f"contracts/{name}", "is not a regular file")
+    pipe.unlink()
+    pipe.symlink_to("/dev/null")
+    assert installation.problem() == found

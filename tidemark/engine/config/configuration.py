@@ -109,6 +109,13 @@ class _Reading:
         self.problems += [document.problem(finding) for finding in substitution.findings]
         return filled
 
+    def _listed(self, path: Path) -> Document | None:
+        """A document of a folder; nobody named it, so there may be a pipe, which is never read to its end."""
+        if path.exists() and not path.is_file():
+            self.refuse(path, "is not a regular file")
+            return None
+        return self.document(path)
+
     def stack(self, home: Path) -> Mapping[str, Any] | None:
         path = home / STACK_FILE
         if fault := home_fault(str(home)):
@@ -141,7 +148,7 @@ class _Reading:
         if len(defaults) > 1:
             self.refuse(defaults[1], f"stands beside {defaults[0].name}: keep one of the two")
         for entry in defaults:
-            if document := self.document(entry):
+            if document := self._listed(entry):
                 above = (*above, document)
                 self.defaults.append(above)
         for entry in listed:
@@ -175,7 +182,7 @@ class _Reading:
         elif entry.name.startswith("_"):
             message = "files that begin with _ are not contracts, and only _defaults.yaml is read otherwise"
             self.refuse(entry, message, "_defaults.yaml")
-        elif document := self.document(entry):
+        elif document := self._listed(entry):
             self.contracts.append(ContractFile(document, above))
 
     def _entries(self, folder: Path) -> tuple[list[Path], set[Path]]:
