@@ -643,3 +643,12 @@ def test_two_tables_of_one_topic_do_not_share_a_consumer_group(installation):
     assert "lag is told of topic a for lake.one and for lake.two" in problem.message
     installation.contract("ingest: {commit_to_group: 'lag-{table}'}", "_defaults.yaml")
     assert len(installation.load().contracts) == 3
+
+
+def test_a_mistyped_key_is_heeded_by_the_rules_of_others(installation):
+    """Given a format whose key is mistyped, then a line that is right with it is not blamed, and one that is wrong with it is."""
+    installation.contract("topic: orders\nvalue:\n  formt: json\n  fields: {id: bigint}")
+    assert [each.key for each in installation.problems()] == ["value.formt"]
+    installation.contract("topic: orders\nvalue:\n  formt: json\n  fields: {id: bigit}")
+    found = [(each.line, each.key) for each in installation.problems()]
+    assert found == [(3, "value.formt"), (4, "value.fields.id")]

@@ -15,6 +15,7 @@ from tidemark.domain.suggest import nearest
 Model = TypeVar("Model", bound=BaseModel)
 
 MISSING = "is missing"
+UNKNOWN = "unknown key"
 _KINDS = {
     "string": "text",
     "int": "a whole number",
@@ -44,7 +45,7 @@ def validate(model: type[Model], tree: Mapping[str, Any]) -> tuple[Model | None,
 def once(findings: Iterable[Finding]) -> list[Finding]:
     """A key that is missing because it was mistyped is one mistake, not two."""
     found = list(findings)
-    meant = {(*each.path[:-1], each.suggestion) for each in found if each.suggestion}
+    meant = _meant_by(found)
     return [each for each in found if not each.message.startswith(MISSING) or each.path not in meant]
 
 
@@ -54,11 +55,14 @@ def salvage(
     findings: Sequence[Finding],
     stand_ins: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Model | None:
-    """The model of what is sound in the tree, for rules to look at; `stand_ins` complete broken blocks."""
+    """The model of what is sound in the tree, for rules to look at; `stand_ins` complete broken blocks.
+
+    A mistyped key says what the one that is meant would: rules of other keys go by it.
+    """
     kept = deepcopy(dict(tree))
     for _ in range(MAX_DEPTH):
         for finding in findings:
-            _remove(kept, finding.path)
+            _put_right(kept, finding)
         completed = {
             block: {**complete, **(kept.get(block) or {})} for block, complete in (stand_ins or {}).items()
         }
@@ -70,23 +74,34 @@ def salvage(
 
 def apart_from(rules: Iterable[Finding], faults: Sequence[Finding]) -> list[Finding]:
     """The findings of rules that do not stem from what was taken out for a fault of its own."""
-    return [each for each in rules if not any(_overlap(each.path, fault.path) for fault in faults)]
+    own = {fault.path for fault in faults} | _meant_by(faults)
+    return [each for each in rules if not any(_overlap(each.path, path) for path in own)]
+
+
+def _meant_by(faults: Iterable[Finding]) -> set[KeyPath]:
+    """The keys that mistyped ones beside them stand for."""
+    return {(*each.path[:-1], each.suggestion) for each in faults if each.suggestion}
 
 
 def _overlap(one: KeyPath, other: KeyPath) -> bool:
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
-def _remove(tree: Any, path: KeyPath) -> None:
-    """Take out the value at `path`, or what should have held it; a list goes as a whole."""
+def _put_right(tree: Any, fault: Finding) -> None:
+    """Take out the value at the fault, or what should have held it, a list as a whole; a mistyped key is put right."""
+    path, meant = fault.path, fault.suggestion if fault.message == UNKNOWN else None
     node, holder, place = tree, tree, path[0] if path else None
     for part in path:
         if isinstance(node, dict) and part in node:
             holder, place, node = node, part, node[part]
         else:
+            meant = None
             break
-    if isinstance(holder, dict):
-        holder.pop(place, None)
+    if not isinstance(holder, dict):
+        return
+    holder.pop(place, None)
+    if meant and "." not in meant:
+        holder.setdefault(meant, node)
 
 
 def _valid_keys(model: type[BaseModel], path: KeyPath) -> list[str]:
@@ -106,7 +121,7 @@ def _finding(model: type[BaseModel], tree: Mapping[str, Any], detail: ErrorDetai
         path = (*path, detail["loc"][-1])
         return Finding(path, MISSING)
     if kind == "extra_forbidden":
-        return Finding(path, "unknown key", _meant(model, path[:-1], str(path[-1])))
+        return Finding(path, UNKNOWN, _meant(model, path[:-1], str(path[-1])))
     shown = _shown(path, detail["input"])
     if kind == "literal_error":
         words = _valid_values(model, path)
