@@ -3,6 +3,8 @@
 import socket
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from threading import Barrier
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from tidemark.cli import status as status_module
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.config.contract import Contract, Key, Value
 from tidemark.domain.config.platform import Platform
+from tidemark.domain.errors import Outage
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.states import State
@@ -19,7 +22,7 @@ from tidemark.engine.access.table_state import ACCEPTED_BATCH, PAUSED, UPSERT_OF
 from tidemark.engine.look.quarantined import CauseCount
 from tidemark.engine.look.sightings import Look, Memory
 from tidemark.engine.look.status import Facts, Hint, Status, judge
-from tidemark.engine.look.tables import _with_reachability
+from tidemark.engine.look.tables import _topics, _with_reachability
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CONTRACT = Contract(topic="orders", table="shop.orders")
@@ -352,3 +355,16 @@ def test_nothing_of_a_cause_is_left_out_on_a_terminal_of_any_width(
     wanted = "table cause waiting resolved first last schema ids pay.payments quality:is_positive 7 0"
     shown = f"{wanted} 2026-11-20 12:00Z 2026-11-20 12:00Z 100031, 100032"
     assert whole == "".join(sorted(shown.replace(" ", "")))
+
+
+def test_clusters_are_asked_side_by_side() -> None:
+    """Given two clusters that do not answer, when tables of both are looked at, then the time of one is enough."""
+    meeting = Barrier(2, timeout=10)
+
+    def describe_each(_topics: object) -> object:
+        meeting.wait()
+        raise Outage("kafka_down", "-", "no answer")
+
+    lake: Any = SimpleNamespace(kafka=lambda _: SimpleNamespace(describe_each=describe_each))
+    both = [CONTRACT, CONTRACT.model_copy(update={"cluster": "other"})]
+    assert _topics(lake, both) == ({}, {("main", "orders"): "kafka_down", ("other", "orders"): "kafka_down"})

@@ -110,8 +110,14 @@ def _topics(lake: Lake, contracts: Sequence[Contract]) -> Answers:
         by_cluster[contract.cluster].add(contract.topic)
     topics: dict[tuple[str, str], Topic] = {}
     faults: dict[tuple[str, str], State] = {}
-    for cluster, names in by_cluster.items():
-        found, fault = asked(lambda: lake.kafka(cluster).describe_each(sorted(names)))  # noqa: B023 - called at once
+    with looking("topics") as pool:  # each that does not answer takes ten seconds
+        answers = list(
+            pool.map(
+                lambda each: asked(lambda: lake.kafka(each).describe_each(sorted(by_cluster[each]))),
+                by_cluster,
+            )
+        )
+    for (cluster, names), (found, fault) in zip(by_cluster.items(), answers, strict=True):
         if fault is not None:
             faults |= {(cluster, name): fault for name in names}
         for name, answer in (found or {}).items():
