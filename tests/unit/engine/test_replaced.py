@@ -145,7 +145,7 @@ def test_an_upsert_table_is_never_loaded_from_a_topic(
     before = lake.state("shop.orders")
     monkeypatch.setattr(lake, "loaded", lambda _: known)
     for act in (
-        lambda: make_plan(lake, contract, "run-1", Limits(known=known)),
+        lambda: make_plan(lake, contract, "run-1", Limits(loaded_before=known)),
         lambda: foresee(lake, contract),
         lambda: accept(lake, contract, "first-load", ANN),
         lambda: accept(lake, contract, "first-load", replace(ANN, dry_run=True)),
