@@ -5,6 +5,7 @@ import threading
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -19,16 +20,19 @@ from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.domain.maintenance import compaction
+from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.access.table_state import read_state
 from tidemark.engine.ingest import microbatch as ingest
 from tidemark.engine.lane.merge_catch_up import catch_up_merges
-from tidemark.engine.maintain import expire
+from tidemark.engine.maintain import expire, expire_rows
 from tidemark.engine.maintain.foreign_retention import is_aside
 from tidemark.engine.maintain.health import health
 from tidemark.engine.maintain.maintain import maintain, maintain_now, relieve
 from tidemark.engine.operate.backfill.hold import hold
+from tidemark.engine.operate.pause import resume
 from tidemark.engine.operate.replay import replay
 from tidemark.engine.operate.replay_quarantine import Selection
+from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.table.lease import INGEST_FIRST, Held, lease
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
@@ -39,6 +43,7 @@ pytestmark = pytest.mark.makes_code
 SOON = {"compaction": {"min_input_files": 2}, "snapshots": {"max_age": "1s", "min_keep": 1}}
 """A hot partition then waits for eight files; only what is needed outlives an expiry."""
 DAY_MS = 86_400_000
+ADA = Signature("ada", "a test")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
@@ -259,6 +264,44 @@ def test_rows_go_with_age_and_reconcile_still_knows_every_offset(lakehouse):
     lakehouse.spark().sql(f"DELETE FROM {table.name} WHERE id = 27")
     assert reconcile(lakehouse.lake, table.contract).counts[0].gaps == [(27, 28)]
     assert where_offset(lakehouse.lake, table.contract, 0, 27)[0].lost
+
+
+@pytest.mark.parametrize("format_version", [pytest.param(2, marks=pytest.mark.long), 3])
+def test_rows_that_a_wrong_retention_took_are_back_after_a_rollback_and_missing_again_where_they_go(
+    lakehouse, monkeypatch, format_version
+):
+    """Given a retention of a day by mistake, when its delete is rolled back, then the table no longer says that rows of
+    records from before may be gone: one that somebody deletes is a gap. What retention takes while a rollback is at
+    work it says all the same."""
+    topic = lakehouse.cluster.topic("mistaken", 1, retention_ms="-1")
+    table = lakehouse.table(topic, retention={"append": "1d"}, format_version=format_version)
+    now, producer = int(time.time() * 1000), topic._new_producer()
+    for n in range(10):
+        age = 40 if n < 5 else 0
+        sent = now - age * DAY_MS
+        producer.produce(topic.name, topic.encode(order(n)), str(n).encode(), 0, timestamp=sent)
+    producer.flush(30)
+    table.run()
+    before = table.iceberg().metadata.current_snapshot_id
+    assert gains(table, "snapshot_expiry")[table.name, "retention"].numbers["rows_deleted"] == 5
+    undo = partial(rollback, lakehouse.lake, table.contract, Target(snapshot_id=before), ADA)
+    undo()
+    assert table.ids() == list(range(10))
+    assert not table.iceberg().properties[EXPIRED_BEFORE]
+    lakehouse.spark().sql(f"DELETE FROM {table.name} WHERE id = 2")
+    assert reconcile(lakehouse.lake, table.contract).counts[0].gaps == [(2, 3)]
+    resume(lakehouse.lake, table.contract, ADA)
+
+    def meanwhile(point):
+        if point == "retention_noted":
+            topic.send(range(10, 12))
+            table.run()
+            undo()
+
+    monkeypatch.setattr(expire_rows, "pause_point", meanwhile)
+    assert gains(table, "snapshot_expiry")[table.name, "retention"].acted
+    assert table.ids() == list(range(5, 10))
+    assert reconcile(lakehouse.lake, table.contract).counts[0].gaps == []
 
 
 def test_an_upsert_table_is_maintained_with_its_topic_and_nothing_unmerged_goes(lakehouse):

@@ -1,17 +1,22 @@
 """Rows go by the time of their record, at midnight, and never before someone has read them."""
 
+import json
 import sqlite3
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyiceberg.catalog.sql import SqlCatalog
 
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
 from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.domain.maintenance.retention import (
     EXPIRED_BEFORE,
+    NOTED,
     TAKEN,
     Taken,
     expired_before,
@@ -64,6 +69,53 @@ def test_what_was_taken_is_known_as_far_as_any_delete_went():
     assert both.beyond(merged) == {1: 5, 2: 7}
     assert both.beyond(merged.model_copy(update={"epoch": 1, "next": {}})) == {}
     assert later.beyond(merged) == {0: 1}
+
+
+def test_a_rollback_knows_the_cut_of_its_target(tmp_path):
+    """Given two deletes, each behind its note, a batch between the second note and its delete, then at each snapshot
+    the cut is that of the deletes up to it; a note that no delete has followed yet stays."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("shop")
+    rows = pa.table({"id": pa.array([1, 2], pa.int64())})
+    table = catalog.create_table("shop.orders", rows.schema)
+    first, second, third = (datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3))
+
+    def batch():
+        table.append(rows, {LEDGER_PROPERTY: "{}"})
+        return table.metadata.current_snapshot_id
+
+    def noted(cut):
+        with table.transaction() as change:
+            change.set_properties(expire_rows._note(table, expire_rows._Cut(0, cut)))
+
+    def deleted(row):
+        table.delete(f"id == {row}")
+        return table.metadata.current_snapshot_id
+
+    def cut_as_of(snapshot):
+        said = {**table.metadata.properties, **expire_rows.cut_as_of(table.metadata, snapshot)}
+        return expired_before(said), len(json.loads(said[NOTED]))
+
+    at_first = batch()
+    noted(first)
+    without_one = deleted(1)
+    at_second = batch()
+    noted(second)
+    assert cut_as_of(at_first) == (None, 0)
+    assert cut_as_of(at_second) == (second, 2), "its delete may be on its way"
+    between = batch()
+    without_two = deleted(2)
+    newest = batch()
+    known = [cut_as_of(each) for each in (at_first, without_one, at_second, between, without_two, newest)]
+    assert known == [(None, 0), (first, 1), (first, 1), (first, 1), (second, 2), (second, 2)]
+    noted(second)
+    assert cut_as_of(newest) == (second, 2), "the same cut is noted once"
+    table.manage_snapshots().rollback_to_snapshot(without_one).commit()
+    noted(third)
+    deleted(2)
+    assert cut_as_of(without_one) == (second, 1), (
+        "nobody has told of that rollback, and the cut that stood stays"
+    )
 
 
 def test_an_old_record_without_a_row_is_no_gap_and_a_young_one_is():

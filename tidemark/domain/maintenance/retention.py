@@ -4,6 +4,7 @@ The age of a row is that of its Kafka record (`_kafka.timestamp`), so that anyon
 rows are gone on purpose. The cut is at midnight, so that a table partitioned by day loses whole partitions.
 """
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Self
@@ -46,8 +47,15 @@ def expired_before(properties: Mapping[str, str]) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
+def cuts_noted(properties: Mapping[str, str]) -> list[tuple[int, str]]:
+    """The head at which each cut was noted, with the cut before it (empty: none); the oldest first."""
+    return [(head, before) for head, before in json.loads(properties.get(NOTED) or "[]")]
+
+
 EXPIRED_BEFORE = "tidemark.retention-before"
-"""Table property, written before rows go: what is missing and older is no gap (ISO 8601)."""
+"""Table property, written before rows go: what is missing and older is no gap (ISO 8601). Empty: nothing is."""
+NOTED = "tidemark.retention-noted"
+"""Table property, written with it: `cuts_noted` as JSON, as far back as a rollback may go."""
 TAKEN = "tidemark.retention-taken"
 """Table property, written with the delete: up to where rows have gone that an upsert table had, as `Taken` in JSON."""
 

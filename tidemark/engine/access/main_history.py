@@ -62,13 +62,13 @@ def newest_receipt(metadata: TableMetadata) -> Snapshot | None:
     return tagged if age(tagged) <= age(last) else None
 
 
-def is_undone(metadata: TableMetadata, snapshot_id: int) -> bool:
-    """Whether the snapshot is there, and not among main's ancestors.
+def is_undone(metadata: TableMetadata, snapshot_id: int, head: int | None = None) -> bool:
+    """Whether the snapshot is there, and not among main's ancestors, or those of `head`.
 
     One that has expired counts as one of them, and so does one that is older than what expiry has left of them.
     """
     found, last = metadata.snapshot_by_id(snapshot_id), None
-    for each in ancestors(metadata, metadata.current_snapshot_id):
+    for each in ancestors(metadata, head or metadata.current_snapshot_id):
         if each.snapshot_id == snapshot_id:
             return False
         last = each

@@ -124,7 +124,7 @@ class _Look:
             if metadata.current_snapshot_id is None:
                 continue
             heads[table] = f"{metadata.table_uuid}/{metadata.current_snapshot_id}"
-            trimmed |= EXPIRED_BEFORE in metadata.properties
+            trimmed |= bool(metadata.properties.get(EXPIRED_BEFORE))
             if made and (why := _corrected(metadata, before.get(table), merged=table in self.merged)):
                 own[table] = why
         built = mart.table in self.built
@@ -151,7 +151,7 @@ def _corrected(metadata: TableMetadata, before: str | None, *, merged: bool) -> 
         [_step(each) for each in ancestors(metadata, metadata.current_snapshot_id)],
         since,
         undone=since is not None and is_undone(metadata, since),
-        trimmed=EXPIRED_BEFORE in metadata.properties,
+        trimmed=bool(metadata.properties.get(EXPIRED_BEFORE)),
         merged=merged,
     )
 

@@ -5,6 +5,7 @@ before the cut is no gap (reconcile). Rows that the upsert table has not merged 
 contract no longer names, the table notes how far rows have gone.
 """
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 
 from tidemark.domain.config.contract import Contract, Retention
 from tidemark.domain.config.units import counted
@@ -20,8 +22,10 @@ from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.maintenance.retention import (
     EXPIRED_BEFORE,
     FIRST,
+    NOTED,
     TAKEN,
     Taken,
+    cuts_noted,
     expired_before,
     merged_filter,
     retention_cut,
@@ -31,7 +35,7 @@ from tidemark.domain.plan.contract_record import remembered
 from tidemark.domain.times import moment
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors, is_undone, newest_receipt
-from tidemark.engine.access.snapshots import is_compaction, ledger_of, summary_of
+from tidemark.engine.access.snapshots import is_compaction, is_receipt, ledger_of, summary_of
 from tidemark.engine.access.table_state import ledger_missing, load, upsert_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.conflicts import Conflicts
@@ -149,7 +153,7 @@ def _loaded_rows(table: Table) -> str:
 
 
 def _delete(lake: Lake, contract: Contract, cut: _Cut) -> bool:
-    """One commit behind the note, beside whatever comes in."""
+    """One commit behind the note, beside whatever comes in; a rollback meanwhile may have taken the note back."""
     table = existing(lake, contract.table)
     note = _note(table, cut)
     if not note.items() <= table.metadata.properties.items():
@@ -157,6 +161,9 @@ def _delete(lake: Lake, contract: Contract, cut: _Cut) -> bool:
     pause_point("retention_noted")
     lake.spark().sql(f"DELETE FROM {lake.identifier(contract.table)} WHERE {cut.where}")
     pause_point("retention_deleted")
+    now = expired_before(existing(lake, contract.table).metadata.properties)
+    if now is None or now < cut.before:
+        set_properties(lake, contract.table, {EXPIRED_BEFORE: cut.before.isoformat()})
     return True
 
 
@@ -231,10 +238,39 @@ def _only_batches_since(table: Table, snapshot: int) -> bool:
 
 
 def _note(table: Table, cut: _Cut) -> dict[str, str]:
-    """What the table says of it: rows before this may be gone."""
-    noted = expired_before(table.metadata.properties)
-    newest = cut.before if noted is None else max(noted, cut.before)
-    return {EXPIRED_BEFORE: newest.isoformat()}
+    """What the table says of it: rows before this may be gone. And what it said so far, for a rollback."""
+    metadata = table.metadata
+    noted, head = expired_before(metadata.properties), metadata.current_snapshot_id
+    if noted is not None and noted >= cut.before:
+        return {EXPIRED_BEFORE: noted.isoformat()}
+    on_main = {each.snapshot_id for each in ancestors(metadata, head)}
+    known = [each for each in cuts_noted(metadata.properties) if each[0] in on_main]
+    before = metadata.properties.get(EXPIRED_BEFORE, "")
+    return {EXPIRED_BEFORE: cut.before.isoformat(), NOTED: json.dumps([*known, (head, before)])}
+
+
+def cut_as_of(metadata: TableMetadata, target: int) -> dict[str, str]:
+    """The properties by which the table says what retention had deleted at `target`; empty where they say it by now.
+
+    A DELETE cannot write into its snapshot: it is the first one after the head at which its cut was noted that no
+    batch and no compaction has made. Where another may be that one, or it may be on its way, the cut stays.
+    """
+    noted = cuts_noted(metadata.properties)
+    for n, (head, before) in enumerate(noted):
+        if head == metadata.current_snapshot_id:
+            break
+        if is_undone(metadata, head, target) or not _may_be_deleted(metadata, head, target):
+            return {EXPIRED_BEFORE: before, NOTED: json.dumps(noted[:n])}
+    return {}
+
+
+def _may_be_deleted(metadata: TableMetadata, since: int, until: int) -> bool:
+    for each in ancestors(metadata, until):
+        if each.snapshot_id == since:
+            return False
+        if not (is_receipt(each) or is_compaction(each) or BATCH_PROPERTY in summary_of(each)):
+            return True
+    return True
 
 
 def _furthest(lake: Lake, contract: Contract, cut: _Cut) -> dict[tuple[int, int], int]:

@@ -38,6 +38,7 @@ from tidemark.engine.access.table_state import PAUSED, RESUMED, TableState, load
 from tidemark.engine.ingest.quarantine_repair import settle_and_take_back
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.look.headroom import compacted
+from tidemark.engine.maintain.expire_rows import cut_as_of
 from tidemark.engine.operate.recount import first_lost, places_of, waiting_rows
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.branch import Attempt, dropped_on_failure, open_branch
@@ -76,7 +77,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """From `head` with `ledger` back to `target` with `old`; `undone` are the ledgers in between, newest first."""
+    """From `head` with `ledger` back to `target` with `old`; `undone` are the ledgers in between, newest first.
+
+    `cut`: the properties by which the table says what retention had deleted at `target`, where they say more.
+    """
 
     head: int
     ledger: Ledger
@@ -84,6 +88,7 @@ class _Step:
     old: Ledger
     undone: tuple[Ledger, ...]
     there: bool
+    cut: Mapping[str, str]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -155,13 +160,13 @@ def _attempt(
             log_noted(lake, state, RESUMED)  # it goes, for the table is paused again
             set_properties(lake, contract.table, {PAUSED: pause, RESUMED: None})
     if step.there:
-        if left := _left_cutover(lake, contract, state):
+        if left := {**_left_cutover(lake, contract, state), **step.cut}:
             set_properties(lake, contract.table, left)
         return step, step.head
     told = {**step.as_json(), "already_there": False, "stale": sorted(downstream)}
     act = act_of(signature, "rollback", step.head, **told)
     with _telling_of_the_pause(contract, pause):
-        properties = _without_cutover(state, step)
+        properties = {**_without_cutover(state, step), **step.cut}
         return step, _publish(lake, contract, step, signature.run_id, act, properties)
 
 
@@ -213,7 +218,8 @@ def _step(lake: Lake, contract: Contract, state: TableState, target: Target) -> 
         len(between) == 1 and undone[:1] and undone[0].kind == "rollback"
     )
     undone = () if there else undone
-    return _Step(state.head, state.ledger, found, ledger_of(old, contract.table), undone, there=bool(there))
+    past, cut = ledger_of(old, contract.table), cut_as_of(table.metadata, found.snapshot_id)
+    return _Step(state.head, state.ledger, found, past, undone, there=bool(there), cut=cut)
 
 
 def _find(contract: Contract, chain: Sequence[Snapshot], target: Target, halves: frozenset[int]) -> Snapshot:
