@@ -11,15 +11,21 @@ from append_log import AppendLog
 from upserted import Upserted
 
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
+from tidemark.domain.config.contract import Snapshots
+from tidemark.domain.errors import Refused
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE, TAKEN, Taken
 from tidemark.domain.plan.contract_record import RECORD, remembered
 from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.maintain import expire_rows as retention
+from tidemark.engine.maintain.expire import expire
 from tidemark.engine.maintain.expire_rows import expire_rows
+from tidemark.engine.maintain.named_snapshots import Named, named_snapshots
 from tidemark.engine.merge.pair import own_receipts
 from tidemark.engine.operate.accept_upsert import accept_either
+from tidemark.engine.operate.pause import resume
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.operate.replay_range import replay_range
+from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.table.properties import set_properties
 
@@ -229,6 +235,46 @@ def test_an_upsert_table_that_is_taken_back_past_retention_stops_until_someone_s
     accept_either(lakehouse.lake, made.current.contract, "first-load", ADA)
     made.merge()
     assert made.rows() == {3: "c"}
+
+
+def test_a_rollback_goes_no_further_back_than_the_upsert_table_can_follow(lakehouse):
+    """Given rows that retention took, when the upsert table's history expires, then it keeps what it needs to follow a
+    rollback to any snapshot that the append table still has; where somebody has expired that, the rollback is
+    refused."""
+    made = Upserted(lakehouse, partitions=1)
+    made.declare(retention={"append": "30d"})
+    merged_of_age(made, 40, (1, "a"))
+    merged_of_age(made, 0, (2, "b"))
+    assert expired(lakehouse.lake, made.append.contract).numbers["rows_deleted"] == 1
+    target = made.append.iceberg().metadata.current_snapshot_id
+    made.both((3, "c"))
+    made.both((2, "x"))
+    limits, named = Snapshots(max_age="1s", min_keep=1), partial(named_snapshots, lakehouse.lake)
+    time.sleep(1)
+    assert expire(
+        lakehouse.lake,
+        made.name,
+        limits,
+        partial(named, made.append.contract, made.name),
+        until=inf,
+        dry_run=False,
+    ).acted
+    undo = partial(rollback, lakehouse.lake, made.append.contract, signature=ADA)
+    undo(Target(snapshot_id=target))
+    made.merge()
+    assert made.rows() == {1: "a", 2: "b"}
+    resume(lakehouse.lake, made.append.contract, ADA)
+    assert made.append.run().error is None
+    made.merge()
+    made.both((4, "d"))
+    assert made.rows() == {1: "a", 2: "x", 3: "c", 4: "d"}
+    time.sleep(1)
+    assert expire(lakehouse.lake, made.name, limits, Named, until=inf, dry_run=False).acted
+    with pytest.raises(Refused, match="no snapshot left from before") as refused:
+        undo(Target(snapshot_id=target))
+    undo(Target(snapshot_id=refused.value.fields["oldest"]))
+    made.merge()
+    assert made.rows() == {1: "a", 2: "x", 3: "c", 4: "d"}, "it names the newest, which alone is left"
 
 
 @pytest.mark.parametrize("table", ["proof.now", pytest.param(None, marks=pytest.mark.long)])

@@ -29,6 +29,7 @@ from tidemark.domain.ledger.ledger import (
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.replay import rewound
 from tidemark.domain.ledger.settlement import Settlement, taken_back
+from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors, is_of_batch, receipts_of_halves
@@ -40,6 +41,7 @@ from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.look.headroom import compacted
 from tidemark.engine.maintain.expire_rows import cut_as_of
 from tidemark.engine.operate.recount import first_lost, places_of, waiting_rows
+from tidemark.engine.operate.rollback_upsert import check_upsert
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.branch import Attempt, dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, log_operation
@@ -152,6 +154,8 @@ def _attempt(
         step = _step(lake, contract, state, target)
         topic = lake.topic(contract)
         _check_kafka(contract, step, topic)
+        if {**state.properties, **step.cut}.get(EXPIRED_BEFORE):
+            check_upsert(lake, contract, step.target.snapshot_id)
         _check_compaction(lake, contract, step, topic)
         if signature.dry_run:
             return step, None
