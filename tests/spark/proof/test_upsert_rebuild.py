@@ -1,18 +1,25 @@
 """Rule: an upsert table whose history is gone is made anew where that is exact; where it is not, someone has to say so."""
 
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
+from math import inf
 
 import oracle
 import pytest
 from dying import dying_at
 from upserted import FIELDS, Upserted
 
+from tidemark.domain.config.contract import Snapshots
 from tidemark.domain.errors import Refused
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.access.main_history import ancestors
 from tidemark.engine.lane.merge_catch_up import catch_up_merges
+from tidemark.engine.maintain.expire import expire
 from tidemark.engine.maintain.maintain import maintain
+from tidemark.engine.maintain.named_snapshots import named_snapshots
+from tidemark.engine.merge import merge
 from tidemark.engine.operate.accept_upsert import accept_either
 from tidemark.engine.operate.backfill.act import backfill
 from tidemark.engine.operate.backfill.plan import Asked
@@ -46,6 +53,15 @@ def loads(made, times):
     for n in range(times):
         made.send((1, f"a{n}"))
         made.append.run()
+
+
+def expired(made):
+    """The append table's history, as far as nobody needs it."""
+    lake, contract = made.lakehouse.lake, made.append.contract
+    named = partial(named_snapshots, lake, contract, contract.table)
+    assert expire(
+        lake, contract.table, Snapshots(max_age="1s", min_keep=1), named, until=inf, dry_run=False
+    ).acted
 
 
 def accept(made):
@@ -98,6 +114,33 @@ def test_history_that_is_gone_is_made_anew_and_never_of_less_without_a_word(lake
     accept(made)
     made.both((5, "e"))
     assert made.rows() == {1: "d", 3: "x", 5: "e"}
+
+
+@pytest.mark.parametrize("format_version", [2, pytest.param(3, marks=pytest.mark.long)])
+def test_what_a_first_merge_reads_stays_however_long_it_takes(lakehouse, monkeypatch, format_version):
+    """Given a first merge or a rebuild at work, when batches come in and the append table's snapshots expire, then it
+    is published as it was planned, and leaves nothing behind there."""
+    made = Upserted(lakehouse, partitions=1, format_version=format_version)
+    loads(made, 2)
+    read, planned = merge.read_batch, []
+
+    def takes_long(lake, plan):
+        planned.append(plan.action)
+        if plan.action in {"first", "rebuild"}:
+            loads(made, 2)
+            time.sleep(1)
+            expired(made)
+        return read(lake, plan)
+
+    monkeypatch.setattr(merge, "read_batch", takes_long)
+    made.merge()
+    assert made.rows() == {1: "a1"}
+    new_append_table(made)
+    made.merge()
+    assert planned == ["first", "rebuild"], "each was published at once"
+    assert made.append.branches == set()
+    made.merge()
+    assert made.rows() == {1: "a1"}
 
 
 def test_an_upsert_table_that_is_declared_later_knows_what_it_was_not_told(lakehouse):

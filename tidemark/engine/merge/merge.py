@@ -4,7 +4,8 @@ As in ingest each attempt plans from both tables and works on its own branch. On
 row; what it remembered is void.
 """
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
 from tidemark.domain.config.upsert import UpsertTable
@@ -18,7 +19,7 @@ from tidemark.engine.merge.batch import read_batch
 from tidemark.engine.merge.plan import MergePlan, make_merge_plan
 from tidemark.engine.merge.stage import StagedMerge, stage_merge
 from tidemark.engine.stopwatch import Stopwatch
-from tidemark.engine.table.branch import dropped_on_failure, open_branch
+from tidemark.engine.table.branch import Attempt, drop_branch, dropped_on_failure, open_branch
 from tidemark.engine.table.lease import LOST_OFTEN, ask_for_room
 from tidemark.engine.table.publish import publish
 from tidemark.engine.table.races import ATTEMPTS, stand_aside
@@ -58,10 +59,27 @@ def _attempt(
         plan = make_merge_plan(lake, current, run_id, loaded_before=loaded_before, goal=goal)
     if plan is None:
         return None
-    with dropped_on_failure(lake, plan.attempt):
+    with _kept(lake, plan), dropped_on_failure(lake, plan.attempt):
         with watch("branch"):
             made = open_branch(lake, plan.attempt)
         return _stage_and_publish(lake, plan, made, watch)
+
+
+@contextmanager
+def _kept(lake: Lake, plan: MergePlan) -> Iterator[None]:
+    """A branch on the append table keeps the snapshot that a merge of all its rows reads, which no ledger names yet.
+
+    That may take longer than a busy table's expiry waits. Of a merge that died the branch goes a day later.
+    """
+    if plan.action not in {"first", "rebuild"}:
+        yield
+        return
+    kept = Attempt(plan.current.append.table, plan.attempt.branch, plan.append_snapshot)
+    with dropped_on_failure(lake, kept):
+        open_branch(lake, kept)
+        yield
+    with suppress(Exception):
+        drop_branch(lake, kept)
 
 
 def _stage_and_publish(lake: Lake, plan: MergePlan, made: frozenset[int], watch: Stopwatch) -> Commit:
