@@ -1,19 +1,23 @@
 """Rule: a backfill goes on with what was asked for first, and says what of it would not stay."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
-from tidemark.domain.config.contract import Retention, Upsert
+from tidemark.domain.config.contract import Contract, Retention, Upsert
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.backfill import BACKFILL, CUTOVER, Backfill, Cutover, Source
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.operate.backfill.act import _done, backfill
+from tidemark.engine.operate.backfill.hold import hold
 from tidemark.engine.operate.backfill.plan import Asked, Work, work_of
 from tidemark.engine.table.operations import Signature
 
@@ -35,6 +39,25 @@ RECORDS = Backfill(source="own topic", since=JANUARY, until=MARCH, start={0: 0},
 
 def named(source: str = "", **_: Any) -> Source:
     return Source("table", source.removeprefix("table:")) if source else Source()
+
+
+@pytest.mark.parametrize("age", [0, 400])
+def test_the_tag_on_a_source_lasts_a_year_from_now_however_old_its_snapshot_is(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, age: int
+) -> None:
+    """Given a source that nobody has written for 400 days, then its tag is not void on the day it is made."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("old")
+    table = catalog.create_table("old.orders", ROW)
+    table.append(pa.table({"id": [1]}, ROW))
+    now, asked = time.time() + age * 86_400 + 60, list[str]()
+    monkeypatch.setattr(time, "time", lambda: now)
+    lake: Any = SimpleNamespace(
+        catalog=catalog, spark=lambda: SimpleNamespace(sql=asked.append), identifier=lambda name: name
+    )
+    plan = ROWS.model_copy(update={"snapshot": table.metadata.current_snapshot_id})
+    hold(lake, Contract(topic="orders", table="shop.orders"), OLD, plan, print)
+    assert [each.partition("RETAIN ")[2] for each in asked] == [f"{365 + age} DAYS"]
 
 
 def going_on(lake: Lake, plan: Backfill, **asked: Any) -> Work:

@@ -3,16 +3,19 @@
 A tag is respected by everyone's expiry, also by those who maintain a table that is not ours.
 """
 
+import time
+
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Source
+from tidemark.domain.times import DAY_MS
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
 from tidemark.engine.operate.backfill.pace import Pace, Say
 from tidemark.engine.operate.backfill.plan import source_of
 
 DAYS = 365
-"""After so long a tag that nobody came to remove keeps nothing any more."""
+"""After so long a tag that nobody came to remove keeps nothing any more; expirers count that from its snapshot."""
 
 
 def tag_of(contract: Contract) -> str:
@@ -28,10 +31,12 @@ def hold(lake: Lake, contract: Contract, source: Source, plan: Backfill, say: Sa
     there = loaded.metadata.refs.get(tag_of(contract)) if loaded else None
     if there is not None and there.snapshot_id == plan.snapshot:
         return
+    found = loaded.metadata.snapshot_by_id(plan.snapshot) if loaded else None
+    age = int(time.time() * 1000 - found.timestamp_ms) // DAY_MS if found else 0
     try:
         lake.spark().sql(
             f"ALTER TABLE {lake.identifier(source.name)} CREATE OR REPLACE TAG `{tag_of(contract)}` "
-            f"AS OF VERSION {plan.snapshot} RETAIN {DAYS} DAYS"
+            f"AS OF VERSION {plan.snapshot} RETAIN {DAYS + max(0, age)} DAYS"
         )
     except Exception as error:  # noqa: BLE001 - a source that may only be read can be loaded all the same
         say(f"{source} cannot be tagged ({error}): nobody may expire its snapshot {plan.snapshot} meanwhile")
