@@ -101,8 +101,12 @@ def test_what_lies_before_the_first_load_is_loaded_beside_the_ingest(lakehouse, 
 
 
 def test_an_aborted_backfill_leaves_nothing(lakehouse, late):
+    """Given a load whose abort has died on the way, then nothing else is done with it than to abort it again."""
     head, rows = late.head, late.ids()
     assert done(late, since=AGES[0], until=AGES[1])["step"] == "load"
+    lakehouse.spark().sql(f"DROP TABLE {late.name}_backfill_quarantine PURGE")
+    with pytest.raises(Refused, match="an abort has begun to drop it"):
+        done(late, cutover=True)
     assert done(late, replace(ADA, run_id="abort-1"), abort=True)["rows_dropped"] == 100
     assert (late.head, late.ids(), late.branches) == (head, rows, set())
     assert not [

@@ -291,7 +291,9 @@ def _publish(lake: Lake, work: Work, signature: Signature) -> int:
     shadow = lake.state(work.contract.table + SHADOW)
     require_shadow(work, shadow)
     _require_whole(work, shadow)
-    return attempt_cutover(lake, work, windows(lake, shadow.table), signature)
+    loaded = windows(lake, shadow.table)
+    _require_quarantine(lake, shadow.table, loaded)
+    return attempt_cutover(lake, work, loaded, signature)
 
 
 def _require_whole(work: Work, shadow: TableState) -> None:
@@ -312,6 +314,18 @@ def _require_whole(work: Work, shadow: TableState) -> None:
             f"{shadow.table} was loaded with another range than its property {BACKFILL} says",
             next_step=f"tidemark backfill {work.contract.table} --abort, then anew",
             table=work.contract.table,
+        )
+
+
+def _require_quarantine(lake: Lake, shadow: str, loaded: list[Window]) -> None:
+    """Raises Refused when the quarantined records of the load are gone: an abort that died drops them first."""
+    quarantined = sum(counts.quarantined for each in loaded for counts in each.counts.values())
+    table, place = shadow.removesuffix(SHADOW), f"{shadow}_quarantine"
+    if quarantined and not lake.catalog.table_exists(place):
+        raise Refused(
+            f"{place} is gone, with {quarantined} quarantined records of the backfill: an abort has begun to drop it",
+            next_step=f"tidemark backfill {table} --abort, then anew",
+            table=table,
         )
 
 
