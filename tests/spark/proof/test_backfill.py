@@ -3,18 +3,24 @@
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from math import inf
 
 import oracle
 import pyarrow as pa
 import pytest
+from dying import Died
 from lakehouse import until
 from pyarrow import parquet
 from topics import BEGAN, ORDER, order
 
+from tidemark.domain.config.contract import Snapshots
 from tidemark.domain.errors import Refused
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.look.backfills import backfilled
+from tidemark.engine.maintain.expire import expire
+from tidemark.engine.maintain.named_snapshots import Named
 from tidemark.engine.operate.approve import approve
+from tidemark.engine.operate.backfill import act
 from tidemark.engine.operate.backfill.act import backfill
 from tidemark.engine.operate.backfill.pace import Pace
 from tidemark.engine.operate.backfill.plan import Asked
@@ -98,6 +104,32 @@ def test_what_lies_before_the_first_load_is_loaded_beside_the_ingest(lakehouse, 
     assert (late.ids(), late.iceberg().properties["tidemark.cutover"]) == (list(range(60, 110)), "")
     assert sum(c.rows for c in reconcile(lakehouse.lake, late.contract).counts) == 50
     assert reconcile(lakehouse.lake, late.contract).sound
+
+
+def test_a_cutover_that_died_is_published_once_however_late_it_is_repeated(lakehouse, late, monkeypatch):
+    """Given a cutover that died before its shadow was dropped, when its receipt has expired and it is repeated, then the
+    shadow goes, and a row that somebody has deleted since does not come back."""
+    verb = {"since": AGES[0], "until": AGES[1], "cutover": True}
+
+    def dies(*_):
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(act, "drop_shadow", dies)
+        with pytest.raises(Died):
+            done(late, **verb)
+    receipt = late.head
+    lakehouse.spark().sql(f"DELETE FROM {late.name} WHERE id = 7")
+    late.topic.send(range(100, 110))
+    late.run()
+    time.sleep(1)
+    limits = Snapshots(max_age="1s", min_keep=1)
+    assert expire(lakehouse.lake, late.name, limits, Named, until=inf, dry_run=False).acted
+    assert receipt not in {each.snapshot_id for each in late.iceberg().metadata.snapshots}
+    again = done(late, **verb)
+    assert (again["step"], again["cutover"]["rows"], again["receipt"]) == ("cutover", 100, None)
+    assert late.ids() == [n for n in range(110) if n != 7]
+    assert not lakehouse.catalog.table_exists(f"{late.name}_backfill")
 
 
 def test_an_aborted_backfill_leaves_nothing(lakehouse, late):

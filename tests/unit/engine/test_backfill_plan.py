@@ -14,9 +14,12 @@ from pyiceberg.catalog.sql import SqlCatalog
 from tidemark.domain.config.contract import Contract, Retention, Upsert
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.backfill import BACKFILL, CUTOVER, Backfill, Cutover, Source
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.snapshots import made_at
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.operate.backfill.act import _done, backfill
+from tidemark.engine.operate.backfill.cutover import cutover_id, published
 from tidemark.engine.operate.backfill.hold import hold
 from tidemark.engine.operate.backfill.plan import Asked, Work, work_of
 from tidemark.engine.table.operations import Signature
@@ -158,7 +161,47 @@ def test_a_published_cutover_is_known_again_without_its_source(
         contract=contract.digest,
         rows=2,
     )
-    published = replace(target, properties={CUTOVER: said.model_dump_json()})
+    shown = replace(target, properties={CUTOVER: said.model_dump_json()})
     source = named(**asked)
-    done = _done(lake, contract, published, source, Asked(**asked, cutover=True))
+    done = _done(lake, contract, shown, source, Asked(**asked, cutover=True))
     assert (done is not None) == same
+
+
+def test_a_cutover_whose_receipt_has_expired_is_believed_unless_it_was_taken_back(lake: Lake) -> None:
+    """Given a cutover that died before its shadow was dropped, when its receipt has expired since, then its repetition
+    and an abort know that it is published; one that somebody's hand took back is not."""
+    contract, said = lake.configuration.contract("shop.orders"), {BACKFILL: RECORDS.model_dump_json()}
+    shadow = lake.catalog.create_table("shop.orders_backfill", ROW, properties=said)
+    batch = cutover_id(contract, str(shadow.metadata.table_uuid))
+    table = lake.catalog.load_table("shop.orders")
+    first = table.metadata.current_snapshot()
+    assert first is not None
+    text = first.summary and first.summary[LEDGER_PROPERTY]
+    ledger = Ledger.from_json(text or "", table="shop.orders")
+    row = pa.table({"id": [1]}, ROW)
+
+    def publishes(batch_id: str) -> int:
+        receipt = ledger.model_copy(update={"batch_id": batch_id}).to_json()
+        table.append(row, snapshot_properties={LEDGER_PROPERTY: receipt})
+        return table.metadata.current_snapshot_id or 0
+
+    cutover = Cutover(
+        at=made_at(first), source="own topic", since=JANUARY, until=MARCH, by="ada", reason="", run_id="r",
+        batch_id=batch, contract=contract.digest, rows=2,
+    )  # fmt: skip
+    table.transaction().set_properties({CUTOVER: cutover.model_dump_json()}).commit_transaction()
+    assert published(lake, contract, batch) is None, "history reaches back to before it"
+    receipt = publishes(batch)
+    assert published(lake, contract, batch) == receipt
+    publishes("later")
+    table.maintenance.expire_snapshots().by_ids([first.snapshot_id, receipt]).commit()
+    asked, who = (
+        Asked(since=JANUARY, until=MARCH, cutover=True),
+        Signature("ann", "again", "run-2", dry_run=True),
+    )
+    told = backfill(lake, contract, asked, who).arguments
+    assert (told["step"], told["resumes"], told["receipt"]) == ("cutover", True, None)
+    with pytest.raises(Refused, match="is published already"):
+        backfill(lake, contract, Asked(abort=True), replace(who, dry_run=False))
+    table.transaction().set_properties({CUTOVER: ""}).commit_transaction()
+    assert published(lake, contract, batch) is None, "rolled back"

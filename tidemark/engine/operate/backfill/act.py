@@ -16,7 +16,7 @@ from tidemark.domain.ledger.backfill import BACKFILL, CUTOVER, Backfill, Cutover
 from tidemark.domain.ledger.offsets import OffsetRange, total, waiting
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import translated
-from tidemark.engine.access.snapshots import ledger_of, made_at
+from tidemark.engine.access.snapshots import made_at
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
 from tidemark.engine.operate.backfill.abort import abort, abort_logged_late, forget_abort
@@ -147,9 +147,9 @@ def _load_or_cut_over(
     work = work_of(lake, contract, target, source, found, asked)
     receipt = published(lake, contract, cutover_id(contract, work.shadow)) if found else None
     if receipt is not None and signature.dry_run:
-        return {**work.told, "step": "cutover", "receipt": receipt, "resumes": True}, target.head
+        return {**work.told, "step": "cutover", "receipt": receipt or None, "resumes": True}, target.head
     if receipt is not None:  # the source may have gone since
-        return _finished(lake, work, receipt, signature), receipt
+        return _finished(lake, work, receipt, signature), receipt or target.head
     require_same_rules(work)
     work = opened_again(lake, work) if found else work
     check_elsewhere(lake, work)
@@ -336,19 +336,21 @@ def _finished(lake: Lake, work: Work, receipt: int, signature: Signature) -> dic
     cutover = _cutover(lake, work, receipt, signature)
     let_go(lake, work.contract, work.source)
     drop_shadow(lake, work.contract)
-    return {**work.told, "step": "cutover", "cutover": cutover.model_dump(mode="json"), "receipt": receipt}
+    told = {**work.told, "step": "cutover", "cutover": cutover.model_dump(mode="json")}
+    return {**told, "receipt": receipt or None}
 
 
 def _cutover(lake: Lake, work: Work, receipt: int, signature: Signature) -> Cutover:
     """What the table says of it; said now where the process died between receipt and property (format 3)."""
     name = work.contract.table
-    snapshot = existing(lake, name).metadata.snapshot_by_id(receipt)
-    if snapshot is None:
-        raise Stopped("failed", name, f"Receipt {receipt} of the cutover was expired in that moment.")
-    batch, text = ledger_of(snapshot, name).batch_id, lake.state(name).properties.get(CUTOVER)
+    metadata, batch = existing(lake, name).metadata, cutover_id(work.contract, work.shadow)
+    text = metadata.properties.get(CUTOVER)
     said = Cutover.model_validate_json(text) if text else None
     if said is not None and said.batch_id == batch:
         return said
+    snapshot = metadata.snapshot_by_id(receipt)
+    if snapshot is None:
+        raise Stopped("failed", name, f"Receipt {receipt} of the cutover was expired in that moment.")
     rows = sum(c.written for w in windows(lake, name + SHADOW) for c in w.counts.values())
     said = work.cutover(signature, batch, rows, made_at(snapshot))
     set_properties(lake, work.contract.table, {CUTOVER: said.model_dump_json()})

@@ -15,7 +15,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.config.quality import TABLE_CHECKS
 from tidemark.domain.errors import Refused, Stopped
-from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Placement, Source, place
+from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Cutover, Placement, Source, place
 from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Counts, add_up, batch_id
 from tidemark.domain.ledger.offsets import as_runs
@@ -23,8 +23,8 @@ from tidemark.domain.ledger.replay import UNCOUNTED, Recount
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.conditions import rows_within, sql_within
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.main_history import receipts
-from tidemark.engine.access.snapshots import ledger_of
+from tidemark.engine.access.main_history import ancestors, receipts
+from tidemark.engine.access.snapshots import is_receipt, ledger_of, made_at
 from tidemark.engine.access.table_state import load
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.plan import Plan
@@ -54,6 +54,9 @@ from tidemark.engine.table.operations import Signature
 from tidemark.engine.table.settle import now_us
 from tidemark.engine.table.unlogged import act_of
 
+EXPIRED = 0
+"""In the place of a receipt that has expired; no snapshot has this id."""
+
 
 def cutover_id(contract: Contract, shadow: str | None) -> str:
     """The batch that publishes the shadow of this very uuid."""
@@ -61,12 +64,24 @@ def cutover_id(contract: Contract, shadow: str | None) -> str:
 
 
 def published(lake: Lake, contract: Contract, batch: str) -> int | None:
-    """The receipt of that batch among main's ancestors."""
+    """The receipt of that batch among main's ancestors; EXPIRED where the table's property alone still tells of it.
+
+    Where main's history reaches back to before it, or the receipt is there beside it, it was taken back by hand.
+    """
     loaded = load(lake.catalog, contract.table)
-    for snapshot in receipts(loaded.metadata) if loaded else ():
+    if loaded is None:
+        return None
+    metadata = loaded.metadata
+    for snapshot in receipts(metadata):
         if ledger_of(snapshot, contract.table).batch_id == batch:
             return snapshot.snapshot_id
-    return None
+    text = metadata.properties.get(CUTOVER)
+    said = Cutover.model_validate_json(text) if text else None
+    if said is None or said.batch_id != batch:
+        return None
+    there = any(is_receipt(s) and ledger_of(s, contract.table).batch_id == batch for s in metadata.snapshots)
+    history = list(ancestors(metadata, metadata.current_snapshot_id))
+    return None if there or not history or made_at(history[-1]) <= said.at else EXPIRED
 
 
 def attempt_cutover(lake: Lake, work: Work, loaded: list[Window], signature: Signature) -> int:
