@@ -72,9 +72,10 @@ def when_upstream_moved(beneath: Sequence[Mart]) -> dg.AutomationCondition[Any]:
     - `any_deps_updated`, not a schedule: a quiet lake costs nothing, a busy one is built once per ingest run.
     - `since(newly_requested)`, not since the last build: what moves while a build runs asks for one more build, not for
       one per event, nor does a mart that is new wait for one. What moves between request and look is `moved` still.
-    - `unbuilt`: a build that failed, was killed or was ended is tried again, though nothing has moved since; not on a
-      mart that fails its tests, which is what dbt has skipped it for. For what merely warns, or is no test of dbt's,
-      dbt skips nothing: that may stay red until a person acts.
+    - `unbuilt`: a build that failed, was killed or was ended is tried again, though nothing has moved since, as is one
+      that did not begin: `any_deps_updated` leaves out a table whose run was to build the mart as well. Not on a mart
+      that fails its tests, which is what dbt has skipped it for. For what merely warns, or is no test of dbt's, dbt
+      skips nothing: that may stay red until a person acts.
     - no `any_deps_in_progress` (as `eager()` has it): a busy lane always has a run in progress, it lingers; the mart
       would never be built.
     - `~any_deps_missing`: before the first load of a table dbt would fail with "table not found".
@@ -90,7 +91,8 @@ def when_upstream_moved(beneath: Sequence[Mart]) -> dg.AutomationCondition[Any]:
     ]
     red = dg.AutomationCondition.any_checks_match(dg.AutomationCondition.check_failed())
     unfit = dg.AutomationCondition.any_deps_match(red.allow(dg.AssetSelection.checks(*blocking)))
-    unbuilt = asked.since(dg.AutomationCondition.newly_updated())
+    made = dg.AutomationCondition.newly_updated()
+    unbuilt = (asked | dg.AutomationCondition.any_deps_match(made)).since(made)
     return (
         (moved | (unbuilt & dg.AutomationCondition.cron_tick_passed(RETRY) & ~unfit))
         & ~dg.AutomationCondition.any_deps_missing()

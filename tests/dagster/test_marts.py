@@ -15,7 +15,7 @@ import assets.marts.build
 import assets.marts.places
 import tidemark.cli.marts
 from assets.marts.build import _built, _followed, _manifest, _parsed_folder
-from assets.marts.models import mart_assets
+from assets.marts.models import mart_assets, when_upstream_moved
 from assets.marts.origins import Built
 from assets.marts.places import place_of
 from assets.marts.translator import MartTranslator
@@ -203,6 +203,49 @@ def test_what_moves_while_a_build_runs_is_not_forgotten(asked, instance):
     assert asked(150) == 0
     made(instance, "marts.daily_revenue")
     assert [asked(180), asked(600)] == [0, 0]
+
+
+def test_a_run_that_loads_a_table_and_then_comes_to_nothing_owes_the_mart(instance):
+    """Given one run of a table, another that stops and a mart, as of *Materialize all*, when it ends before the mart, then that is asked for within ten minutes, and no more once it is built."""
+
+    @dg.multi_asset(
+        specs=[dg.AssetSpec("loaded", skippable=True), dg.AssetSpec("stops", skippable=True)], can_subset=True
+    )
+    def ingest(context):
+        yield dg.MaterializeResult("loaded")
+        if dg.AssetKey("stops") in context.selected_asset_keys:
+            raise dg.Failure("stopped", allow_retries=False)
+
+    @dg.asset(deps=["loaded"], automation_condition=when_upstream_moved([]))
+    def mart():
+        pass
+
+    defs, kept = dg.Definitions([ingest, mart], executor=dg.in_process_executor), {}
+
+    def run(*names):
+        job = defs.resolve_implicit_global_asset_job_def()
+        keys = [dg.AssetKey(each) for each in names]
+        return job.execute_in_process(instance=instance, asset_selection=keys, raise_on_error=False).success
+
+    def asked(minutes):
+        found = dg.evaluate_automation_conditions(
+            defs=defs,
+            instance=instance,
+            cursor=kept.get("cursor"),
+            asset_selection=dg.AssetSelection.assets("mart"),
+            evaluation_time=datetime(2026, 1, 1, 0, 1, tzinfo=UTC) + timedelta(minutes=minutes),
+        )
+        kept["cursor"] = found.cursor
+        return found.get_num_requested(dg.AssetKey("mart"))
+
+    assert run("loaded", "mart")
+    asked(0)
+    assert run("loaded", "mart")
+    assert [asked(1), asked(10)] == [0, 0], "the run has built it"
+    assert not run("loaded", "stops", "mart")
+    assert [asked(11), asked(20), asked(21), asked(30)] == [0, 1, 0, 1]
+    assert run("mart")
+    assert [asked(31), asked(40)] == [0, 0]
 
 
 def test_a_mart_that_is_new_on_tables_that_are_quiet_is_built(asked, instance):
