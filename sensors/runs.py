@@ -10,6 +10,7 @@ from dagster import DagsterRunStatus, RunsFilter
 from dagster._core.storage.tags import RUN_KEY_TAG
 
 from assets.names import OFFSETS_TAG, VERB_TAG, VERBS, by_sensor, pool_filter, table_of
+from assets.runs.handover import could_begin
 from assets.runs.statuses import ENDED, IN_PROGRESS, UNDER_WAY
 from assets.runs.stopped import stopped_of
 from tidemark.domain.cadence.request import Runs
@@ -33,7 +34,10 @@ class Ended:
 
 
 def under_way(instance: dg.DagsterInstance, pool: str, lane: Collection[str]) -> Runs:
-    """The tables that runs have in hand, whoever launched them."""
+    """The tables that runs have in hand, whoever launched them.
+
+    A run of a person that waits for more than the lane keeps no table: a lingering run makes room once it could begin.
+    """
     kept: set[str] = set()
     lingering: set[str] = set()
     starting: str | None = None
@@ -43,7 +47,7 @@ def under_way(instance: dg.DagsterInstance, pool: str, lane: Collection[str]) ->
         asked = by_sensor(run)
         if asked and run.status == DagsterRunStatus.STARTED:
             lingering |= _tables(run, lane)
-        else:
+        elif asked or run.status != DagsterRunStatus.QUEUED or could_begin(instance, run, pool):
             kept |= _tables(run, lane)
             if not asked and run.status in IN_PROGRESS:
                 launched = run.run_id[:8]

@@ -32,22 +32,25 @@ class Handover:
 
         One in the queue may be older: it needs the pool of another lane too, and was overtaken while that was held.
         """
-        waiting = filter(self._could_begin, self._runs(WAITING, self.pool))
-        for run in (*waiting, *self._runs(HOLDING, self.pool, limit=1)):
+        waiting = _runs(self.instance, WAITING, self.pool)
+        could = [run for run in waiting if could_begin(self.instance, run, self.pool)]
+        for run in (*could, *_runs(self.instance, HOLDING, self.pool, limit=1)):
             if run.run_id != self.run_id:
                 return f"run {run.run_id[:8]} is {run.status.value.lower()}"
         return None
 
-    def _could_begin(self, run: dg.DagsterRun) -> bool:
-        """Whether those that hold its other pools make room for it too: only runs of a sensor do."""
-        others = [pool for pool in pools_of(run) if pool != self.pool]
-        return all(by_sensor(holds) for pool in others for holds in self._runs(HOLDING, pool))
 
-    def _runs(
-        self, statuses: tuple[DagsterRunStatus, ...], pool: str, limit: int | None = None
-    ) -> Sequence[dg.DagsterRun]:
-        """From the youngest on."""
-        return self.instance.get_runs(RunsFilter(statuses=statuses, tags=pool_filter(pool)), limit=limit)
+def could_begin(instance: dg.DagsterInstance, run: dg.DagsterRun, pool: str) -> bool:
+    """Whether those that hold the other pools of a run in the queue make room for it too: only runs of a sensor do."""
+    others = [each for each in pools_of(run) if each != pool]
+    return all(by_sensor(holds) for other in others for holds in _runs(instance, HOLDING, other))
+
+
+def _runs(
+    instance: dg.DagsterInstance, statuses: tuple[DagsterRunStatus, ...], pool: str, limit: int | None = None
+) -> Sequence[dg.DagsterRun]:
+    """From the youngest on."""
+    return instance.get_runs(RunsFilter(statuses=statuses, tags=pool_filter(pool)), limit=limit)
 
 
 @dataclass(slots=True)

@@ -217,6 +217,21 @@ def test_a_run_that_was_clicked_keeps_its_tables(tick, lake, run_of):
     assert "1 served by a run" in found.skip_message
 
 
+def test_a_run_that_waits_for_more_than_its_lane_keeps_no_table(tick, lake, defs, instance, run_of, queued):
+    """Given a person's run in the queue that needs another pool too, while maintenance or a rebuild holds that, then its tables are asked for as ever, until it could begin."""
+    tick()
+    lake.ends["orders"] = {0: 25}
+    tick()
+    rebuild = run_of(["shop.audit"], DagsterRunStatus.STARTED)
+    both = frozenset({AssetKey(["shop", "orders"]), AssetKey(["shop", "audit"])})
+    queued(defs.resolve_job_def("ingest").get_subset(asset_selection=both), selected=both)
+    assert tick(later=100).run_requests
+    instance.report_run_canceled(rebuild)
+    found = tick(later=200)
+    assert found.run_requests == []
+    assert "1 served by a run" in found.skip_message
+
+
 def test_a_table_that_no_run_serves_calls_the_lingering_run_away_and_takes_its_tables_along(
     tick, lake, run_of
 ):
