@@ -11,6 +11,7 @@ from dagster._core.storage.tags import RUN_KEY_TAG
 
 from assets.names import OFFSETS_TAG, VERB_TAG, VERBS, by_sensor, pool_filter, table_of
 from assets.runs.handover import could_begin
+from assets.runs.last_runs import unfinished
 from assets.runs.statuses import ENDED, IN_PROGRESS, UNDER_WAY
 from assets.runs.stopped import stopped_of
 from tidemark.domain.cadence.request import Runs
@@ -22,8 +23,9 @@ AT_ONCE = 25
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A run that is over. `stopped`: the tables that it named with their state; all of them when it crashed.
+    """A run that is over.
 
+    `stopped`: the tables that it named with their state; where it named none, those whose step did not end well.
     `well`: it did all that it was for, and has told of it.
     """
 
@@ -62,7 +64,9 @@ def ended(
     """The runs that ended since, oldest first."""
     wanted = RunsFilter(statuses=list(ENDED), tags=pool_filter(pool), updated_after=after)
     found = [
-        _ended(record, lane) for record in instance.get_run_records(wanted, limit=AT_ONCE) if record.end_time
+        _ended(instance, record, lane)
+        for record in instance.get_run_records(wanted, limit=AT_ONCE)
+        if record.end_time
     ]
     return sorted((each for each in found if after is None or each.at > after), key=lambda each: each.at)
 
@@ -89,12 +93,12 @@ def run_key(lane: str, digest: str, attempt: int) -> str:
     return f"{lane}:{digest}:{attempt}"
 
 
-def _ended(record: dg.RunRecord, lane: Collection[str]) -> Ended:
+def _ended(instance: dg.DagsterInstance, record: dg.RunRecord, lane: Collection[str]) -> Ended:
     run = record.dagster_run
     tables = _tables(run, lane)
     stopped: Mapping[str, State] = {}
     if run.status == DagsterRunStatus.FAILURE:  # one that was executed again has its parent's tags
-        stopped = stopped_of(run.tags) or dict.fromkeys(tables, "failed")
+        stopped = stopped_of(run.tags) or dict.fromkeys(unfinished(instance, run.run_id, tables), "failed")
     at = datetime.fromtimestamp(record.end_time or 0, UTC)
     return Ended(frozenset(tables), at, stopped, run.is_success)
 

@@ -80,11 +80,22 @@ def _ends(
     if run.is_success or not tables:
         return [(table, None, {}) for table in tables]
     stopped = stopped_of(run.tags)
-    crashed: State | None = "failed" if not stopped and not _ended_by_others(instance, run.run_id) else None
+    if not stopped and not _ended_by_others(instance, run.run_id):
+        stopped = dict.fromkeys(unfinished(instance, run.run_id, tables), "failed")
     failures = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
     events = [each.event_log_entry.dagster_event for each in failures]
     said = {table: error for event in events for table, error in errors_of(event).items()}
-    return [(table, stopped.get(table, crashed), said.get(table, {})) for table in tables]
+    return [(table, stopped.get(table), said.get(table, {})) for table in tables]
+
+
+def unfinished(instance: dg.DagsterInstance, run_id: str, tables: Iterable[str]) -> set[str]:
+    """Those of the tables whose own step in a run that failed did not end well: others are no fault of theirs."""
+    planned, well = DagsterEventType.ASSET_MATERIALIZATION_PLANNED, DagsterEventType.STEP_SUCCESS
+    logged = instance.all_logs(run_id, of_type={planned, well})
+    events = [each.dagster_event for each in logged if each.dagster_event]
+    steps = {each.step_key for each in events if each.event_type == well}
+    done = {table_of(each.asset_key) for each in events if each.asset_key and each.step_key in steps}
+    return set(tables) - done
 
 
 def errors_of(event: DagsterEvent | None) -> dict[str, Mapping[str, Any]]:

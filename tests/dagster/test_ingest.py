@@ -725,6 +725,21 @@ def test_a_run_that_was_asked_to_end_is_no_fault_of_its_tables(run, instance):
         assert found.stopped == state
 
 
+def test_a_run_that_failed_in_another_step_is_no_fault_of_its_tables(run, defs, instance, monkeypatch):
+    """Given one run of two lanes, of which one has a bug, then only that one's table has failed: neither status nor the sensor says so of the others."""
+    look = FakeWork.look
+    monkeypatch.setattr(FakeWork, "look", lambda *of: 1 // 0 if "audit" in of[-1] else look(*of))
+    FakeWork.waiting = {"shop.orders": 4}
+    tables = ["shop.orders", "shop.audit", "web.clicks"]
+    assert not run(*tables, tags=SENSOR).success
+    told = last_runs.last_runs(instance, tables)
+    failed = {"shop.audit": "failed"}
+    assert {table: each.stopped for table, each in told.items() if each.stopped} == failed
+    for lane in ("default", "slow"):
+        [end] = runs.ended(instance, pool_of(lane), tables, None)
+        assert end.stopped == failed
+
+
 def test_a_run_without_a_selection_tells_how_its_tables_ended_too(run, defs, instance):
     """Given a whole job that somebody has launched, when a table of it stops, then its state is known; a run that was executed again and went well has stopped nothing, whatever its parent's tags say."""
     FakeWork.trouble["shop.orders"] = Stopped("schema_review", "shop.orders", "a plan waits")
