@@ -6,6 +6,7 @@ once a second whether they changed takes a quarter of what a daemon does whose t
 
 from datetime import timedelta
 
+from dagster._core.remote_origin import GrpcServerCodeLocationOrigin
 from dagster._daemon import controller
 from dagster._daemon.cli import main
 from dagster._grpc import server_watcher
@@ -15,8 +16,21 @@ ANYWAY = timedelta(hours=1)
 CHANGED_EVERY = timedelta(seconds=5)
 """The code server is asked whether they changed: as often as sensors tick."""
 
+
+class Controller(controller.DagsterDaemonController):
+    """Of definitions that a code server of their own serves: where the daemon itself starts one, it asks none."""
+
+    def check_workspace_freshness(self, last_workspace_update_time: float) -> float:
+        """When the definitions were read; if somebody says when they change, as if that had been ANYWAY later."""
+        read = super().check_workspace_freshness(last_workspace_update_time)
+        if read == last_workspace_update_time:
+            return read
+        entries = self._workspace_process_context.create_request_context().get_code_location_entries()
+        told = all(isinstance(each.origin, GrpcServerCodeLocationOrigin) for each in entries.values())
+        return read + ANYWAY.total_seconds() if told else read
+
+
 if __name__ == "__main__":
-    controller.RELOAD_WORKSPACE_INTERVAL = int(ANYWAY.total_seconds())
-    controller.DEFAULT_WORKSPACE_FRESHNESS_TOLERANCE += controller.RELOAD_WORKSPACE_INTERVAL
+    controller.DagsterDaemonController = Controller  # type: ignore[misc]
     server_watcher.WATCH_INTERVAL = int(CHANGED_EVERY.total_seconds())
     main()

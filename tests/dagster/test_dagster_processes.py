@@ -1,0 +1,51 @@
+"""Rules of Dagster's own processes as we start them: what they serve is anew within a minute."""
+
+import runpy
+import time
+
+import dagster as dg
+import dagster._daemon.cli
+import pytest
+from dagster._core.workspace.load_target import GrpcServerTarget, PythonFileTarget
+from dagster._daemon import controller
+from dagster._daemon.daemon import MonitoringDaemon
+from dagster._grpc import server_watcher
+
+from orchestration.instance import prepare_dagster_home
+
+
+@pytest.fixture
+def definitions(tmp_path, monkeypatch):
+    """A file with definitions, and a DAGSTER_HOME with our settings."""
+    monkeypatch.setenv("DAGSTER_HOME", str(prepare_dagster_home(tmp_path)))
+    file = tmp_path / "definitions.py"
+    file.write_text("import dagster as dg\ndefs = dg.Definitions()\n")
+    return file
+
+
+@pytest.mark.filterwarnings("ignore:Error loading repository location")  # nobody serves it at that address
+@pytest.mark.parametrize("served", ["by the daemon", "elsewhere"])
+def test_the_daemon_reads_every_minute_what_nobody_says_has_changed(definitions, monkeypatch, served):
+    """Given definitions that the daemon's own child serves, as the clone's workspace.yaml has it, then it starts one anew every minute; those of a code server that it asks, it reads again after an hour."""
+    for module, name in (
+        (controller, "DagsterDaemonController"),
+        (server_watcher, "WATCH_INTERVAL"),
+        (controller, "RELOAD_WORKSPACE_INTERVAL"),
+        (controller, "DEFAULT_WORKSPACE_FRESHNESS_TOLERANCE"),
+    ):
+        monkeypatch.setattr(module, name, getattr(module, name))
+    monkeypatch.setattr(dagster._daemon.cli, "main", lambda: None)
+    runpy.run_module("orchestration.daemon", run_name="__main__")
+    target, pause = PythonFileTarget(str(definitions), None, None, "tidemark"), 60
+    if served == "elsewhere":
+        target, pause = GrpcServerTarget("127.0.0.1", 1, None, "tidemark"), 3660
+    with (
+        dg.DagsterInstance.get() as instance,
+        controller.daemon_controller_from_instance(
+            instance, target, gen_daemons=lambda _: [MonitoringDaemon(interval_seconds=600)]
+        ) as daemon,
+    ):
+        now = time.time()
+        assert daemon.check_workspace_freshness(now - 50) == now - 50
+        read = daemon.check_workspace_freshness(now - 61)
+        assert now + pause <= read + 60 < now + pause + 30
