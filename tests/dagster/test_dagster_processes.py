@@ -1,15 +1,20 @@
-"""Rules of Dagster's own processes as we start them: what they serve is anew within a minute."""
+"""Rules of Dagster's own processes as we start them: what they serve is anew within a minute, or they end."""
 
 import runpy
+import socket
+import subprocess
+import sys
 import time
 
 import dagster as dg
 import dagster._daemon.cli
+import psutil
 import pytest
 from dagster._core.workspace.load_target import GrpcServerTarget, PythonFileTarget
 from dagster._daemon import controller
 from dagster._daemon.daemon import MonitoringDaemon
 from dagster._grpc import server_watcher
+from dagster._grpc.client import DagsterGrpcClient
 
 from orchestration.instance import prepare_dagster_home
 
@@ -49,3 +54,26 @@ def test_the_daemon_reads_every_minute_what_nobody_says_has_changed(definitions,
         assert daemon.check_workspace_freshness(now - 50) == now - 50
         read = daemon.check_workspace_freshness(now - 61)
         assert now + pause <= read + 60 < now + pause + 30
+
+
+def test_a_code_server_whose_child_is_gone_ends(definitions):
+    """Given a code server that is kept up by something, when the process that serves the definitions is killed, then it ends too, and not before."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = "-m", "orchestration.code_server", "start", "-h", "127.0.0.1", "-p", str(port)
+    with subprocess.Popen(
+        [sys.executable, *command, "-f", str(definitions)], stderr=subprocess.PIPE
+    ) as server:
+        try:
+            client, until = DagsterGrpcClient(port=port, host="127.0.0.1"), time.monotonic() + 60
+            while client.health_check_query() != "SERVING":
+                assert time.monotonic() < until
+                time.sleep(0.5)
+            [child] = psutil.Process(server.pid).children()
+            time.sleep(6)
+            assert server.poll() is None
+            child.kill()
+            assert server.wait(30) == 1
+            assert b"The process that serves the definitions is gone" in server.stderr.read()
+        finally:
+            server.kill()

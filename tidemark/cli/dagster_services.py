@@ -126,7 +126,7 @@ class DagsterServices:
         for name, pid in self._pids.items():
             with suppress(OSError):  # a full disk
                 rotate(self._log(name))
-            if has_ended(pid) or (name == CODE and not _serves(pid)):
+            if has_ended(pid):
                 raise self._failed(
                     name, "has ended by itself or was killed; tables would fall behind in silence"
                 )
@@ -223,14 +223,6 @@ def _ask(url: str, query: str) -> dict[str, Any]:
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - our own
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10) as answer:
         return dict(json.load(answer)["data"])
-
-
-def _serves(pid: int) -> bool:
-    """The code server answers through a child, and goes on without an answer when that is gone."""
-    try:
-        return any("grpc" in _words(child) for child in psutil.Process(pid).children())
-    except psutil.Error:
-        return False
 
 
 def _words(process: psutil.Process) -> list[str]:
