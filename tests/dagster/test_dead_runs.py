@@ -30,19 +30,20 @@ from sensors.runs import under_way
 from tidemark.engine.alive import FOLDER, alive, is_held
 
 ENDED_EARLY = """
-import os, signal, sys
+import signal, sys
 from dagster._core.storage.runs.sql_run_storage import SqlRunStorage
 from tidemark.cli.main import app
 
 add_run = SqlRunStorage.add_run
 def add_and_end(self, run):
     add_run(self, run)
-    os.kill(os.getpid(), signal.SIGKILL if end == "kill" else signal.SIGINT)
+    signal.raise_signal(getattr(signal, end))
 SqlRunStorage.add_run = add_and_end
 *arguments, end = sys.argv[1:]
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
 app(arguments)
 """
-"""`tidemark` with arguments, and at the end how it is to end as soon as Dagster knows its run."""
+"""`tidemark` with arguments, and at the end the signal that ends it as soon as Dagster knows its run."""
 
 
 def log_of(instance, run):
@@ -214,10 +215,15 @@ def test_runs_that_end_with_their_code_server_are_canceled_and_those_of_others_g
 
 
 @pytest.mark.parametrize(
-    ("end", "status"), [("kill", DagsterRunStatus.FAILURE), ("interrupt", DagsterRunStatus.CANCELED)]
+    ("end", "status"),
+    [
+        ("SIGKILL", DagsterRunStatus.FAILURE),
+        ("SIGINT", DagsterRunStatus.CANCELED),
+        ("SIGHUP", DagsterRunStatus.CANCELED),
+    ],
 )
 def test_a_run_that_ends_before_its_first_event_keeps_no_table(tmp_path, monkeypatch, end, status):
-    """Given a command line that is killed or interrupted when its run is no more than a row, then its tables are free."""
+    """Given a command line that is killed or interrupted, or whose terminal is closed, when its run is no more than a row, then its tables are free."""
     (tmp_path / "contracts").mkdir()
     (tmp_path / "contracts" / "orders.yaml").write_text("topic: orders\ntable: shop.orders\n")
     home = tmp_path / "home"

@@ -54,7 +54,7 @@ class Commands(TyperGroup):
     ) -> Any:
         """Run a command and end the process with its exit code."""
         without_proxy(os.environ)
-        end_as_by_ctrl_c(signal.SIGINT, signal.SIGTERM)
+        end_as_by_ctrl_c(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # a terminal that is closed, too
         words = list(sys.argv[1:] if args is None else args)
         if "--debug" in words:
             words.remove("--debug")
@@ -167,7 +167,8 @@ def _reported(error: Exception, *, as_json: bool) -> int:
         code = report(error, as_json=as_json)
         sys.stdout.flush()
     except OSError as unwritten:
-        sys.stderr.write(f"the output cannot be written: {unwritten}\n")
+        with suppress(OSError):  # of a terminal that is closed
+            sys.stderr.write(f"the output cannot be written: {unwritten}\n")
         return _reader_left()
     return code
 

@@ -274,7 +274,9 @@ def test_sigterm_interrupts_any_command() -> None:
 
 
 @contextmanager
-def looking(home: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], Callable[[], None]]]:
+def looking(
+    home: Path, *words: str, **streams: int
+) -> Iterator[tuple[subprocess.Popen[str], Callable[[], None]]]:
     """A command over a catalog that takes a request and does not answer; the second waits until one is asked."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(30)
@@ -286,7 +288,9 @@ def looking(home: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], Ca
         command = [sys.executable, "-m", "tidemark", *words]
         environment = {**os.environ, "TIDEMARK_CONFIG": str(home / "platform.yaml")}
         with (
-            subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process,
+            subprocess.Popen(
+                command, text=True, env=environment, **{"stdout": subprocess.PIPE, **streams}
+            ) as process,
             ExitStack() as asked,
         ):
             yield process, lambda: asked.enter_context(silent.accept()[0]).recv(1) and None
@@ -303,6 +307,20 @@ def test_a_command_that_only_looks_ends_at_once(home: Path, number: signal.Signa
         took = time.monotonic() - began
     assert (process.returncode, json.loads(out)["error"]["kind"]) == (130, "Interrupted")
     assert took < 10, "the catalog has 30 s"
+
+
+def test_a_command_ends_with_its_terminal(home: Path) -> None:
+    """Given a terminal that is closed, as with a connection that is lost, then its command ends at once as by Ctrl-C, though nobody can be told."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
+    screen, terminal = os.openpty()
+    with looking(home, "status", "--json", stdout=terminal, stderr=terminal) as (process, until_asked):
+        until_asked()
+        os.close(screen)
+        os.close(terminal)
+        process.send_signal(signal.SIGHUP)
+        began = time.monotonic()
+        assert process.wait() == 1
+        assert time.monotonic() - began < 10, "the catalog has 30 s"
 
 
 def test_metrics_end_at_once_though_somebody_reads_them(home: Path) -> None:

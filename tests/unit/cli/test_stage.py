@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 import tidemark.cli.demo.stage as stage_module
+from tidemark.cli.border import end_as_by_ctrl_c
 from tidemark.cli.demo.hold import DAEMON, end_leftovers, held
 from tidemark.cli.demo.stage import ENDS, in_another_terminal, stage
 from tidemark.domain.errors import Refused
@@ -103,6 +104,7 @@ def test_a_second_one_touches_nothing_of_the_first(out, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_all_of_it_and_further_ones_do_not_disturb(out, number):
     signal.signal(number, signal.SIG_DFL)  # these tests may run under nohup
+    end_as_by_ctrl_c(number)
     with pytest.raises(KeyboardInterrupt), stage(out):
         signal.raise_signal(number)
     assert [each.calls for each in world] == [["up", "down"], ["up", "down"]]
@@ -126,6 +128,7 @@ def test_a_stack_that_was_up_before_runs_on_and_is_named(out, monkeypatch):
 
 def test_a_hangup_that_nohup_ignores_stays_ignored(out):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    end_as_by_ctrl_c(signal.SIGHUP)
     with stage(out):
         os.kill(os.getpid(), signal.SIGHUP)
     assert "Nothing runs any more." in said(out)

@@ -12,7 +12,6 @@ from pathlib import Path
 import psutil
 from rich.console import Console
 
-from tidemark.cli.border import end_as_by_ctrl_c
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_services import DagsterServices
 from tidemark.cli.demo.hold import held
@@ -51,7 +50,6 @@ def stage(console: Console) -> Iterator[Stage]:
         Refused: another demo or dev holds the home.
         ConfigurationError, ServiceError.
     """
-    end_as_by_ctrl_c(signal.SIGTERM, signal.SIGHUP)  # a terminal that is closed, too
     found = places(os.environ)
     with held(found.home.absolute()):
         stack = Stack(found.home) if load_from_environment().platform.embedded else None
