@@ -60,7 +60,11 @@ def backfill_table(context: dg.OpExecutionContext, config: Backfill, lake: LakeR
         )
 
     change_table(
-        context, config, lake, lambda lake, contract, signature: backfill(lake, contract, asked(), signature)
+        context,
+        config,
+        lake,
+        lambda lake, contract, signature: backfill(lake, contract, asked(), signature),
+        publishes=True,
     )
 
 

@@ -141,8 +141,11 @@ def change_table(
     change: "Change",
     *,
     upserts: bool = False,
+    publishes: bool = False,
 ) -> None:
-    """Make the change and show it on the op and on the table's asset; `upserts`: of an upsert table too.
+    """Make the change and show it on the op and on the table's asset.
+
+    `upserts`: of an upsert table too. `publishes`: rows, of which the table then has a result.
 
     Raises:
         dg.Failure: it was refused, or a service does not answer.
@@ -162,8 +165,25 @@ def change_table(
         raise shown_failure(error) from error
     metadata = {"tidemark/operation": dg.MetadataValue.json(ids_as_text(operation))}
     context.add_output_metadata(metadata)
-    if not config.dry_run:
-        context.log_event(dg.AssetObservation(table_key(config.table), metadata=metadata))
+    if config.dry_run:
+        return
+    context.log_event(dg.AssetObservation(table_key(config.table), metadata=metadata))
+    if publishes and operation.get("before_snapshot") != operation.get("after_snapshot"):
+        _show_what_is_there(context, contract, resource)
+
+
+def _show_what_is_there(context: dg.OpExecutionContext, contract: "Contract", resource: LakeResource) -> None:
+    """The result of a table: what is made of it would wait for the next batch, which a quiet topic does not bring."""
+    from assets.runs.report import published  # noqa: PLC0415
+
+    try:
+        with resource.open() as lake:
+            state = lake.state(contract.table)
+    except TidemarkError as error:
+        context.log.warning("%s: marts wait for the next batch: %s", contract.table, error)
+        return
+    for each in published(context.instance, contract, state):
+        context.instance.report_runless_asset_event(each)
 
 
 def asked_time(text: str) -> datetime | None:

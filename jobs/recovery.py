@@ -57,6 +57,7 @@ def replay_table(context: dg.OpExecutionContext, config: Replay, lake: LakeResou
         lambda lake, contract, signature: replay(
             lake, contract, selection, signature, quarantine=config.quarantine
         ),
+        publishes=True,
     )
 
 

@@ -78,10 +78,10 @@ def untold(
 def published(
     instance: dg.DagsterInstance, contract: Contract, state: TableState
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
-    """What is known of the last commit of a run that could give no result, or whose result is no more."""
+    """What is known of the last commit of a run that gave no result, or whose result is no more."""
     yield dg.AssetMaterialization(
         table_key(contract.table),
-        description="Published by a run that could not tell of it here.",
+        description="Published by a run that has given no result here.",
         metadata={
             "dagster/row_count": state.live_rows,
             "snapshot_id": str(state.head),

@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 from launchpad import execute
 
-from assets.names import CORRECTED
+from assets.names import CORRECTED, RECEIPT
 from jobs.recovery import downstream
 from orchestration.definitions import build_defs
 from tidemark.engine.config.configuration import Places
@@ -56,6 +56,30 @@ def test_a_replay_says_what_it_selects(defs, instance, lake, calls):
         {"cause": "undecodable", "partition": None, "first": None, "upto": None, "quarantine": True},
         {"cause": None, "partition": 1, "first": 5, "upto": 9, "quarantine": False},
     ]
+
+
+@pytest.mark.parametrize(
+    ("after", "dry_run", "told"), [(2, False, True), (1, False, False), (2, True, False)]
+)
+def test_what_a_replay_has_published_is_a_result(defs, instance, lake, monkeypatch, after, dry_run, told):
+    """Given rows that come into a table by a replay, while its topic is quiet, then the table has a result, of which marts are built; not where nothing came."""
+
+    def replay(_lake, contract, _selection, signature, **_):
+        arguments = {"read": 3}
+        return Operation("ada", "replay", contract.table, "why", signature.run_id, arguments, 1, after)
+
+    monkeypatch.setattr(replay_module, "replay", replay)
+    lake.tables["shop.orders"] = {"next": {0: 10}}
+    assert execute(defs, instance, "replay", quarantine=True, dry_run=dry_run).success
+    newest = instance.get_latest_materialization_event(dg.AssetKey(["shop", "orders"]))
+    state = lake.state("shop.orders")
+    assert (newest is not None) == told
+    if newest:
+        shown = newest.asset_materialization.metadata
+        assert (shown[RECEIPT].value, shown["dagster/row_count"].value) == (
+            str(state.receipt),
+            state.live_rows,
+        )
 
 
 def test_a_rollback_names_its_target(defs, instance, lake, calls):
