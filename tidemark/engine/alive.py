@@ -7,7 +7,7 @@ import fcntl
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TextIO
 
 FOLDER = "runs"
 
@@ -16,26 +16,36 @@ FOLDER = "runs"
 def alive(home: Path, run_id: str) -> Iterator[None]:
     """Hold the lock of a run while the block lasts; within that block, holding it again adds nothing.
 
-    A home that cannot be written is no reason not to work.
+    A home that cannot be written, or whose file system knows no locks, is no reason not to work.
     """
     path = home / FOLDER / run_id
     fresh = path.with_suffix(".new")
-    if path.exists():
-        yield
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = fresh.open("w")
-    except OSError:
+    lock = None if path.exists() else _locked(fresh)
+    if lock is None:
         yield
         return
     with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
         fresh.rename(path)  # under its name it is never seen without its lock
         try:
             yield
         finally:
             path.unlink(missing_ok=True)
+
+
+def _locked(file: Path) -> TextIO | None:
+    """The file, made and locked; None where that cannot be."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        made = file.open("w")
+    except OSError:
+        return None
+    try:
+        fcntl.flock(made, fcntl.LOCK_EX)
+    except OSError:
+        made.close()
+        file.unlink(missing_ok=True)
+        return None
+    return made
 
 
 def is_dead(home: Path, run_id: str) -> bool:

@@ -1,5 +1,7 @@
 """Rule: a run that is dead is known to be dead; one that nobody here knows is not presumed so."""
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -38,6 +40,16 @@ def test_a_home_that_cannot_be_written_does_not_stop_a_run(tmp_path):
     blocked.touch()
     with alive(blocked, "run"):
         assert not is_dead(blocked, "run")
+
+
+def test_a_file_system_without_locks_does_not_stop_a_run(tmp_path, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with alive(tmp_path, "run"):
+        assert not is_dead(tmp_path, "run")
+        assert list((tmp_path / "runs").iterdir()) == []
 
 
 def test_a_step_within_its_own_run_does_not_let_go_of_it(tmp_path):
