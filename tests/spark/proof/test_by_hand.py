@@ -13,7 +13,7 @@ from tidemark.engine.operate.pause import pause, resume
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.operate.rollback import Target, rollback
-from tidemark.engine.table.operations import Signature
+from tidemark.engine.table.operations import Signature, log_operation
 from tidemark.engine.verify.reconcile import reconcile
 
 ADA = Signature("ada", "a test", run_id="by-hand")
@@ -66,7 +66,7 @@ def test_an_act_that_took_place_is_not_told_as_failed_for_what_somebody_did_to_t
 
 
 def test_an_operations_log_whose_format_was_raised_is_written_on(lakehouse):
-    """Given the log of an earlier Tidemark that somebody has raised to format 3, when tables are paused and resumed, then it has a row of each, with all that a row tells."""
+    """Given the log of an earlier Tidemark that somebody has raised to format 3, when tables are paused and resumed, then it has a row of each act, with all that its run has told."""
     topic = lakehouse.cluster.topic("logged")
     topic.send(range(3))
     table = lakehouse.table(topic)
@@ -79,7 +79,9 @@ def test_an_operations_log_whose_format_was_raised_is_written_on(lakehouse):
     alter(lakehouse, log, "DROP COLUMN authenticated")
     alter(lakehouse, log, "ADD COLUMN ticket STRING")
     resume(lake, table.contract, Signature("bob", "over", run_id="r2", authenticated="bob@host"))
-    pause(lake, table.contract, Signature("eve", "again", run_id="r3"))
+    eve = Signature("eve", "again", run_id="r3")
+    pause(lake, table.contract, eve)
+    log_operation(lake, eve, "pause", table.name, {"more": 1})
     found = lakehouse.catalog.load_table(log).scan().to_arrow().sort_by("at").to_pylist()
     assert [(row["verb"], row["by"], row["authenticated"]) for row in found] == [
         ("pause", "ada", None),
@@ -87,6 +89,7 @@ def test_an_operations_log_whose_format_was_raised_is_written_on(lakehouse):
         ("pause", "eve", None),
     ]
     assert (json.loads(found[1]["arguments"]), found[1]["after_snapshot"]) == ({"dry_run": False}, table.head)
+    assert json.loads(found[2]["arguments"]) == {"dry_run": False, "more": 1}, "its own words come last"
     assert found[0]["at"] < found[1]["at"] < found[2]["at"]
 
 

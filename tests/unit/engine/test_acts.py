@@ -38,9 +38,9 @@ from tidemark.engine.schema.history import history
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table import races
 from tidemark.engine.table.first_load import DECLARED_IN, contract_file
-from tidemark.engine.table.operations import Signature, log_table
+from tidemark.engine.table.operations import Signature, log_operation, log_table, record
 from tidemark.engine.table.takeover import renaming
-from tidemark.engine.table.unlogged import act_of, log_missing_acceptance, log_missing_acts
+from tidemark.engine.table.unlogged import _missing, act_of, log_missing_acceptance, log_missing_acts
 
 ANN = Signature("ann", "it was so", "run-1")
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
@@ -341,3 +341,20 @@ def test_an_act_that_is_logged_late_has_its_own_time(lake: Lake) -> None:
     told = [(row["verb"], row["at"], row["before_snapshot"], row["after_snapshot"]) for row in rows]
     late = ("accept", made_at(receipt), None, receipt.snapshot_id)
     assert told == [*((verb, at, None, None) for verb, _, at in done), late]
+
+
+def test_what_others_have_logged_of_a_run_at_work_gives_way_to_its_own_words(lake: Lake) -> None:
+    """Given a replay of several commits whose first is minutes old, when another act logs what that receipt says, then the replay's own row takes its place in the end, and nobody tells it again."""
+    act = act_of(ANN, "replay", None, what="quarantine")
+    _append(lake, {**RECEIPT, ACT_PROPERTY: act})
+    for operation in _missing(lake, "shop.orders", timedelta(0)):
+        record(lake, operation)
+    done = {"what": "quarantine", "moved": 7, "commits": 2}
+    log_operation(lake, ANN, "replay", "shop.orders", done, 1, 2)
+    log_operation(lake, replace(ANN, run_id="run-2"), "replay", "shop.orders", done, 2, 2)
+    for operation in _missing(lake, "shop.orders", timedelta(0)):
+        record(lake, operation)
+    log = lake.catalog.load_table(log_table(lake)).scan().to_arrow().to_pylist()
+    told = sorted((row["run_id"], json.loads(row["arguments"]), row["after_snapshot"]) for row in log)
+    arguments = {"dry_run": False, **done}
+    assert told == [("run-1", arguments, 2), ("run-2", arguments, 2)]

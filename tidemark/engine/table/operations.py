@@ -125,6 +125,7 @@ def log_operation(
 def record(lake: Lake, operation: Operation) -> None:
     """Append one line to the log; creates it on first use. What a run has done to a table is in it once.
 
+    What others have logged of a run that was still at work (with its `at`) gives way to what that run logs in the end.
     The change was made before: whoever repeats a verb that died here finds it by its run (`log_unfinished_act`).
     """
     pause_point("unrecorded")
@@ -139,8 +140,6 @@ def _append(lake: Lake, operation: Operation) -> None:
     by_spark = not is_writable(log.metadata)  # somebody has raised its format
     if not {*_SCHEMA.column_names} <= {*log.schema().column_names}:  # of an earlier Tidemark
         log = _grown_by_spark(lake, log) if by_spark else _grown(log)
-    if operation.run_id and _rows(log, [operation.run_id], verb=operation.verb, table=operation.table):
-        return
     row = {
         "at": operation.at or datetime.now(UTC),
         "by": operation.by,
@@ -154,8 +153,14 @@ def _append(lake: Lake, operation: Operation) -> None:
         "tidemark": __version__,
         "authenticated": operation.authenticated,
     }
+    same = _of([operation.run_id], verb=operation.verb, table=operation.table)
+    there = log.scan(row_filter=same).to_arrow().to_pylist() if operation.run_id else []
+    if there and (operation.at is not None or there[0]["arguments"] == row["arguments"]):
+        return
     if by_spark:
-        _append_by_spark(lake, row)
+        _append_by_spark(lake, row, instead=bool(there))
+    elif there:
+        log.overwrite(pa.Table.from_pylist([row], schema=_SCHEMA.as_arrow()), overwrite_filter=same)
     else:
         log.append(pa.Table.from_pylist([row], schema=_SCHEMA.as_arrow()))
 
@@ -173,11 +178,20 @@ def _grown_by_spark(lake: Lake, log: Table) -> Table:
     return log.refresh()
 
 
-def _append_by_spark(lake: Lake, row: Mapping[str, Any]) -> None:
-    spark, names = lake.spark(), ", ".join(map(quoted_name, _COLUMNS))
+def _append_by_spark(lake: Lake, row: Mapping[str, Any], *, instead: bool) -> None:
+    """`instead`: of the row that is there of the same act."""
+    spark, log, names = lake.spark(), lake.identifier(log_table(lake)), list(map(quoted_name, _COLUMNS))
     rows = spark.createDataFrame([tuple(row[name] for name in _COLUMNS)], columns_ddl(columns_of(_SCHEMA)))
     with temp_view(rows, "operation") as view:
-        spark.sql(f"INSERT INTO {lake.identifier(log_table(lake))} ({names}) SELECT {names} FROM {view}")
+        if instead:
+            same = " AND ".join(
+                f"l.{name} = r.{name}" for name in map(quoted_name, ("run_id", "verb", "table"))
+            )
+            told = ", ".join(f"l.{name} = r.{name}" for name in names)
+            spark.sql(f"MERGE INTO {log} l USING {view} r ON {same} WHEN MATCHED THEN UPDATE SET {told}")
+        else:
+            listed = ", ".join(names)
+            spark.sql(f"INSERT INTO {log} ({listed}) SELECT {listed} FROM {view}")
 
 
 def log_unfinished_act(
@@ -222,8 +236,12 @@ def logged_runs(lake: Lake, run_ids: Collection[str]) -> frozenset[str]:
 
 def _rows(log: Table, run_ids: Collection[str], **beside: str) -> frozenset[str]:
     """Those of the runs that have a row with these values."""
+    found = log.scan(row_filter=_of(run_ids, **beside), selected_fields=("run_id",)).to_arrow()
+    return frozenset(str(each) for each in found["run_id"].to_pylist())
+
+
+def _of(run_ids: Collection[str], **beside: str) -> BooleanExpression:
     asked: BooleanExpression = In(term="run_id", literals=run_ids)
     for column, value in beside.items():
         asked = And(asked, EqualTo(term=column, value=value))
-    found = log.scan(row_filter=asked, selected_fields=("run_id",)).to_arrow()
-    return frozenset(str(each) for each in found["run_id"].to_pylist())
+    return asked
