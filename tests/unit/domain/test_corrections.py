@@ -42,3 +42,12 @@ def test_an_upsert_table_is_corrected_when_its_history_was_undone():
     assert correction(merges, 2, undone=False, trimmed=False, merged=True) is None
     back = [Step(9, "append", "back"), *merges]
     assert correction(back, 4, undone=False, trimmed=False, merged=True) == "was rolled back"
+
+
+@pytest.mark.parametrize(("noted", "why"), [("0.1", None), ("0.0", "longer ago"), ("", None)])
+def test_what_took_rows_back_longer_ago_than_snapshots_tell_is_known_by_the_revision(noted, why):
+    """Given a mart whose snapshot has expired, when that of a rollback has too, then the ledger at the end of what is left is of a later revision; what is left tells of the rest itself."""
+    steps = [Step(n, "append", kind, f"0.{n - 4}") for n, kind in ((6, "replay"), (5, "append"))]
+    told = correction(steps, 1, noted, undone=False, trimmed=False)
+    assert (why in told) if why else told is None
+    assert correction(steps, 5, "0.0", undone=False, trimmed=False) is None, "that one is there"

@@ -13,8 +13,10 @@ from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.domain.lineage.corrections import UNDONE
 from tidemark.domain.lineage.marts import Mart
-from tidemark.engine.look.corrections import MADE_OF, _step, standings
+from tidemark.engine.look import corrections
+from tidemark.engine.look.corrections import MADE_OF, _step, note, standings
 
+READ = Ledger(cluster_id="c", topic_id="t", topic="orders", next={0: 2}, batch_id="b")
 MERGED = {"append_table": "shop.orders", "append_uuid": "u", "append_snapshot": 1, "epoch": 0, "next": {0: 4}}
 MART = Mart(table="marts.customers", model="customers", unique_id="m", upstream=("shop.orders",))
 
@@ -80,7 +82,8 @@ def test_a_mart_on_one_that_has_not_followed_has_not_either_until_both_are_made_
     orders.append(rows)
     bad = orders.current_snapshot().snapshot_id
     heads = {
-        name: {"shop.orders": f"{uuid}/{each}"} for name, each in (("bad", bad), ("good", good.snapshot_id))
+        name: {"shop.orders": f"{uuid}/{each}/0.0"}
+        for name, each in (("bad", bad), ("good", good.snapshot_id))
     }
     lake.catalog.create_namespace("marts")
     for name in ("low", "high"):
@@ -132,5 +135,43 @@ def test_a_mart_that_dbt_never_makes_anew_is_stale_until_somebody_takes_it_as_it
     taken = built(full_refresh=True)
     assert (taken.left, taken.heads) == (
         {},
-        {"shop.orders": f"{orders.metadata.table_uuid}/{good.snapshot_id}"},
+        {"shop.orders": f"{orders.metadata.table_uuid}/{good.snapshot_id}/0.0"},
     )
+
+
+def test_a_mart_that_is_built_after_a_rollback_has_expired_is_made_anew_all_the_same(lake, monkeypatch):
+    """Given a mart that notes what it was made of, when that is rolled back and both have expired before its next build, then it is stale; one whose note an earlier Tidemark wrote is not known to be, nor one that saw the rollback."""
+
+    def set_properties(_lake, table, properties):
+        with lake.catalog.load_table(table).transaction() as transaction:
+            transaction.set_properties(properties)
+
+    def built():
+        return standings(lake, [MART], {MART.table: MART}, lake.configuration.contracts, built=True)[
+            MART.table
+        ]
+
+    monkeypatch.setattr(corrections, "set_properties", set_properties)
+    orders = lake.catalog.load_table("shop.orders")
+    (target,) = orders.metadata.snapshots
+    rows = pa.table({"id": pa.array([3], pa.int64())})
+    orders.append(rows)
+    lake.catalog.create_namespace("marts")
+    mart = lake.catalog.create_table("marts.customers", rows.schema)
+    note(lake, MART.table, built().heads)
+    noted = json.loads(mart.refresh().properties[MADE_OF])
+    made_of = f"{orders.metadata.table_uuid}/{orders.metadata.current_snapshot_id}"
+    assert noted == {"shop.orders": made_of, "revisions": {"shop.orders": "0.0"}}
+    with orders.manage_snapshots() as manage:
+        manage.set_current_snapshot(target.snapshot_id)
+    for revision in (1, 1):
+        after = READ.model_copy(update={"revision": revision})
+        orders.append(rows, snapshot_properties={LEDGER_PROPERTY: after.to_json()})
+    head = orders.metadata.current_snapshot_id
+    gone = [each.snapshot_id for each in orders.metadata.snapshots if each.snapshot_id != head]
+    orders.maintenance.expire_snapshots().by_ids(gone).commit()
+    assert built().anew
+    note(lake, MART.table, {"shop.orders": made_of})
+    assert not built().anew
+    note(lake, MART.table, built().heads)
+    assert not built().anew

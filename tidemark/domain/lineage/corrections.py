@@ -13,21 +13,31 @@ REMOVES = frozenset({"delete", "overwrite"})
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A snapshot on the way to main: what Iceberg calls it, and what its receipt is, if it is one."""
+    """A snapshot on the way to main: what Iceberg calls it, and what its receipt is, if it is one.
+
+    `revision`: `<epoch>.<revision>` of the append table's ledger then, which each replay and rollback raises.
+    """
 
     snapshot_id: int
     operation: str
     receipt: str = ""
+    revision: str = ""
 
 
 def correction(
-    chain: Sequence[Step], since: int | None, *, undone: bool, trimmed: bool, merged: bool = False
+    chain: Sequence[Step],
+    since: int | None,
+    noted: str = "",
+    *,
+    undone: bool,
+    trimmed: bool,
+    merged: bool = False,
 ) -> str | None:
-    """Why a mart that was made of snapshot `since` is stale; None: rows were only added.
+    """Why a mart that was made of snapshot `since`, of revision `noted`, is stale; None: rows were only added.
 
-    `chain` newest first, as far back as it is left. `undone`: that snapshot was. `trimmed`: retention deletes old rows,
-    which a mart keeps in its figures. `merged`: an upsert table, whose rows always change: only history that was undone
-    counts.
+    `chain` newest first, as far back as it is left: of what was behind its end only the revision tells. `undone`: that
+    snapshot was. `trimmed`: retention deletes old rows, which a mart keeps in its figures. `merged`: an upsert table,
+    whose rows always change: only history that was undone counts.
     """
     if undone:
         return "was rolled back"
@@ -40,4 +50,7 @@ def correction(
             return "was replayed"
         if not trimmed and not merged and each.operation in REMOVES:
             return "had rows replaced or deleted"
+    end = next((each.revision for each in reversed(chain) if each.revision), noted)
+    if noted and since not in places and end != noted:
+        return "was rolled back or replayed, longer ago than its snapshots tell"
     return None

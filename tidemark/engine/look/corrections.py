@@ -22,7 +22,8 @@ from tidemark.engine.access.table_state import load
 from tidemark.engine.table.properties import set_properties
 
 MADE_OF = "tidemark.made-of"
-"""Property of a mart: table -> `<uuid>/<snapshot>` that it was made of."""
+"""Property of a mart: table -> `<uuid>/<snapshot>` that it was made of, and under REVISIONS `<epoch>.<revision>`."""
+REVISIONS = "revisions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class MartStanding:
     """A mart, and what its build does to it.
 
     `left`: table -> why the mart is stale, after its build where it is about to be built; `anew`: the build makes it
-    anew; `heads`: what it is made of then; `absent`: tables that are not there.
+    anew; `heads`: what it is made of then, `<uuid>/<snapshot>/<epoch>.<revision>`; `absent`: tables that are not there.
     """
 
     left: Mapping[str, str] = field(default_factory=dict)
@@ -77,7 +78,7 @@ def note(lake: Lake, mart: str, heads: Mapping[str, str]) -> None:
     with translated(mart):
         made = load(lake.catalog, mart)
         if made is not None and _noted(made.properties) != dict(heads):
-            set_properties(lake, mart, {MADE_OF: json.dumps(dict(heads), sort_keys=True)})
+            set_properties(lake, mart, {MADE_OF: _as_note(heads)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +124,11 @@ class _Look:
             metadata = loaded.metadata
             if metadata.current_snapshot_id is None:
                 continue
-            heads[table] = f"{metadata.table_uuid}/{metadata.current_snapshot_id}"
+            chain = [_step(each) for each in ancestors(metadata, metadata.current_snapshot_id)]
+            now = next((f"/{each.revision}" for each in chain if each.revision), "")
+            heads[table] = f"{metadata.table_uuid}/{metadata.current_snapshot_id}{now}"
             trimmed |= bool(metadata.properties.get(EXPIRED_BEFORE))
-            if made and (why := _corrected(metadata, before.get(table), merged=table in self.merged)):
+            if made and (why := _corrected(metadata, chain, before.get(table), merged=table in self.merged)):
                 own[table] = why
         built = mart.table in self.built
         helped = built and (self.full_refresh or not (trimmed or mart.keeps))
@@ -142,14 +145,17 @@ class _Look:
         )
 
 
-def _corrected(metadata: TableMetadata, before: str | None, *, merged: bool) -> str | None:
-    uuid, _, snapshot = (before or "").partition("/")
+def _corrected(
+    metadata: TableMetadata, chain: Sequence[Step], before: str | None, *, merged: bool
+) -> str | None:
+    uuid, snapshot, noted = [*(before or "").split("/"), "", ""][:3]
     if uuid not in {"", str(metadata.table_uuid)}:
         return "was made anew"
     since = int(snapshot) if snapshot else None
     return correction(
-        [_step(each) for each in ancestors(metadata, metadata.current_snapshot_id)],
+        chain,
         since,
+        noted,
         undone=since is not None and is_undone(metadata, since),
         trimmed=bool(metadata.properties.get(EXPIRED_BEFORE)),
         merged=merged,
@@ -159,12 +165,31 @@ def _corrected(metadata: TableMetadata, before: str | None, *, merged: bool) -> 
 def _noted(properties: Mapping[str, str]) -> dict[str, str]:
     with suppress(ValueError):
         found = json.loads(properties.get(MADE_OF, "{}"))
-        return {str(table): str(head) for table, head in found.items()}
+        revisions = found.pop(REVISIONS, {})
+        return {
+            table: "/".join([str(head), *filter(None, [revisions.get(table)])])
+            for table, head in found.items()
+        }
     return {}
+
+
+def _as_note(heads: Mapping[str, str]) -> str:
+    """An earlier Tidemark passes over the revisions."""
+    parts = {table: head.split("/") for table, head in heads.items()}
+    revisions = {table: revision for table, (_, _, *more) in parts.items() for revision in more}
+    return json.dumps(
+        {**{table: "/".join(each[:2]) for table, each in parts.items()}, REVISIONS: revisions}, sort_keys=True
+    )
 
 
 def _step(snapshot: Snapshot) -> Step:
     text = summary_of(snapshot).get(LEDGER_PROPERTY)
     ledger = json.loads(text) if text else {}
     operation = snapshot.summary.operation.value if snapshot.summary else ""
-    return Step(snapshot.snapshot_id, operation, str(ledger.get("action") or ledger.get("kind") or ""))
+    raised = ledger.get("append_revision" if ledger.get("kind") == "merge" else "revision")
+    return Step(
+        snapshot.snapshot_id,
+        operation,
+        str(ledger.get("action") or ledger.get("kind") or ""),
+        "" if raised is None else f"{ledger.get('epoch', 0)}.{raised}",
+    )
