@@ -39,6 +39,7 @@ def test_a_process_ends_at_once_whatever_became_of_the_server(lakehouse, monkeyp
     lake.close()
 
 
+@pytest.mark.makes_code
 def test_no_code_is_made_for_a_batch_of_few_records(lakehouse, monkeypatch):
     """Given a table whose columns no other has, when few records come, then Spark compiles nothing for them; for more it does."""
     kinds = ("long", "string", "boolean", "double", "string")

@@ -60,7 +60,7 @@ def is_judged(columns: Struct) -> Column:
 def broken(rule: QualityRule, columns: Struct) -> Column:
     """True for a row that breaks the rule; NULL and what is `untold` keep it. The rule fits (`fit_faults`)."""
     if rule.sql is not None:
-        return _sql_broken(rule.sql)
+        return _false_or_raises(F.expr(rule.sql))
     return _value_broken(rule, rule.paths[0], columns) & ~untold(rule.paths[0], columns)
 
 
@@ -84,7 +84,7 @@ def _value_broken(rule: QualityRule, path: str, columns: Struct) -> Column:
     if rule.check == "length":
         return _outside(_length(value, kind), rule.min, rule.max)
     if rule.check == "matches":
-        return ~value.rlike(anchored(rule.pattern or ""))
+        return _false_or_raises(value.rlike(anchored(rule.pattern or "")))
     if not isinstance(kind, Primitive):
         raise ValueError(f"{rule.title} does not apply to {kind}")  # noqa: TRY004 - a wrong plan, no wrong call
     if rule.check == "in_range":
@@ -167,13 +167,13 @@ def _shown(rule: QualityRule, rules: Rules) -> list[tuple[str, Column]]:
     return found
 
 
-def _sql_broken(sql: str) -> Column:
-    """True where the condition is false, or raises.
+def _false_or_raises(condition: Column) -> Column:
+    """True where it does, as `rlike` does on a text that its pattern needs too much stack for (`Matches.java`).
 
     Spark's only way of catching whatever an expression raises is in the functions that begin with `try_`; this one
     takes the text that the condition chooses.
     """
-    answer = F.try_to_binary(F.when(~F.expr(sql), F.lit("00")).otherwise(F.lit("01")), F.lit("hex"))
+    answer = F.try_to_binary(F.when(~condition, F.lit("00")).otherwise(F.lit("01")), F.lit("hex"))
     return ~answer.eqNullSafe(F.lit(b"\x01"))
 
 

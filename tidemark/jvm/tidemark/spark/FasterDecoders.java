@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import scala.Function1;
 import scala.runtime.AbstractPartialFunction;
 
-/** An optimizer rule: decoders and `is_valid_utf8` by functions that give the same answers for less. */
+/** An optimizer rule: decoders, `is_valid_utf8` and `rlike` by functions that give the same answers for less. */
 public final class FasterDecoders extends Rule<LogicalPlan> {
   @Override
   public LogicalPlan apply(LogicalPlan plan) {

@@ -10,9 +10,11 @@ import org.apache.spark.sql.catalyst.expressions.Concat;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
+import org.apache.spark.sql.catalyst.expressions.RLike;
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
 import org.apache.spark.sql.types.AbstractDataType;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.ObjectType;
 import org.apache.spark.sql.types.StringType;
@@ -23,6 +25,7 @@ import scala.collection.immutable.ArraySeq;
 import scala.collection.immutable.Seq;
 import tidemark.avro.AvroDecoder;
 import tidemark.decode.Decoder;
+import tidemark.decode.Matches;
 import tidemark.decode.Utf8;
 
 /** Expressions of Spark, and those that take their place. */
@@ -41,7 +44,7 @@ final class Replacements {
     }
     if (expression instanceof PythonUDF udf && udf.dataType() instanceof StructType type) {
       Decoder decoder = Decoder.of(udf.name(), type);
-      return decoder == null ? null : decoded(decoder, type, udf.children(), false);
+      return decoder == null ? null : called(decoder, "decode", type, udf.children(), false);
     }
     if (expression instanceof Invoke invoke
         && invoke.functionName().equals("isValid")
@@ -57,6 +60,12 @@ final class Replacements {
           true,
           Option.empty());
     }
+    if (expression instanceof RLike like
+        && like.left().dataType() == DataTypes.StringType
+        && like.right() instanceof Literal pattern
+        && pattern.value() != null) {
+      return called(new Matches(pattern.value().toString()), "in", DataTypes.BooleanType, seq(like.left()), true);
+    }
     return null;
   }
 
@@ -69,10 +78,10 @@ final class Replacements {
     AvroDecoder ending =
         found == null ? null : AvroDecoder.of(avro.jsonFormatSchema(), type, found.bytes());
     if (ending != null) {
-      return decoded(ending, type, seq(found.value()), true);
+      return called(ending, "decode", type, seq(found.value()), true);
     }
     AvroDecoder decoder = AvroDecoder.of(avro.jsonFormatSchema(), type);
-    return decoder == null ? null : decoded(decoder, type, seq(avro.child()), true);
+    return decoder == null ? null : called(decoder, "decode", type, seq(avro.child()), true);
   }
 
   /** A value, NULL where a condition is not fulfilled, and the bytes that an expression puts behind it. */
@@ -96,10 +105,11 @@ final class Replacements {
   }
 
   /** A pure one gives NULL for NULL; what stands for a function of Python is evaluated once, as that is. */
-  private static Expression decoded(Object decoder, StructType type, Seq<Expression> arguments, boolean isPure) {
+  private static Expression called(
+      Object on, String method, DataType type, Seq<Expression> arguments, boolean isPure) {
     return new Invoke(
-        Literal.fromObject(decoder, new ObjectType(decoder.getClass())),
-        "decode",
+        Literal.fromObject(on, new ObjectType(on.getClass())),
+        method,
         type,
         arguments,
         AS_THEY_ARE,

@@ -1,0 +1,33 @@
+package tidemark.decode;
+
+import java.io.Serializable;
+import java.util.regex.Pattern;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * Whether a regular expression is found in a text.
+ *
+ * <p>Java's needs a level of stack for each repetition of a group. Spark takes a stack that is too small for the end of
+ * its JVM, so that one long text would stop all tables; here it is an exception like any other.
+ */
+public final class Matches implements Serializable {
+  private static final long serialVersionUID = 1L;
+
+  private final String expression;
+  private transient Pattern pattern;
+
+  public Matches(String expression) {
+    this.expression = expression;
+  }
+
+  public boolean in(UTF8String text) {
+    if (pattern == null) {
+      pattern = Pattern.compile(expression);
+    }
+    try {
+      return pattern.matcher(text.toString()).find(0);
+    } catch (StackOverflowError deep) {
+      throw new IllegalStateException("no stack for " + expression + " and " + text.numBytes() + " bytes");
+    }
+  }
+}
