@@ -159,6 +159,14 @@ def test_a_ledger_reads_back_as_it_was_written(next_, totals, ids, at):
     assert Ledger.from_json(state.to_json(), table="lake.orders") == state
 
 
+@pytest.mark.parametrize("column", [None, "at"])
+def test_the_column_of_the_watermark_is_only_told_where_there_is_one(column):
+    """Given processes of two versions during a rollout, then the earlier one, which knows no `event_time`, reads on what the later has written of tables without one."""
+    text = ledger(event_time=column).to_json()
+    assert ("event_time" in text) == bool(column)
+    assert Ledger.from_json(text, table="lake.orders").event_time == column
+
+
 def test_a_ledger_of_a_newer_tidemark_is_refused_by_name():
     text = ledger().model_copy(update={"version": LEDGER_VERSION + 1}).to_json()
     with pytest.raises(Stopped, match="newer Tidemark") as stop:

@@ -107,7 +107,7 @@ class Ledger(BaseModel):
     watermark: datetime | None = None
     """The newest `event_time` of all rows so far, where the contract names one."""
     event_time: str | None = None
-    """The column that `watermark` is of."""
+    """The column that `watermark` is of; not written without one: an earlier Tidemark knows no such field."""
     unrouted: int = 0
     """Of the skipped records since the epoch began, those whose type no table of the topic is for."""
     truncates: dict[int, int] = Field(default_factory=dict)
@@ -123,7 +123,7 @@ class Ledger(BaseModel):
 
     def to_json(self) -> str:
         """The compact JSON that goes into a snapshot summary."""
-        return self.model_dump_json(by_alias=True)
+        return self.model_dump_json(by_alias=True, exclude=None if self.event_time else {"event_time"})
 
     @classmethod
     def from_json(cls, text: str, *, table: str) -> Self:
