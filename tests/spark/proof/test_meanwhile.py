@@ -104,6 +104,7 @@ def test_an_acceptance_never_takes_the_place_of_what_a_receipt_still_asks_for(
     table.run()
     again = replay_quarantine(lakehouse.lake, table.contract, Selection(), ADA).arguments
     assert (table.causes(), again["moved"]) == ({}, 0)
+    assert table.ledger["revision"] == 1, "by which marts know of the replay, in the next epoch too"
     assert reconcile(lakehouse.lake, table.contract).sound
     assert table.ids() == ([-1, 0, 1, 3] if resolves == "record-gap" else [-1, 0, 1])
 

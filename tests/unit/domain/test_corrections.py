@@ -51,3 +51,12 @@ def test_what_took_rows_back_longer_ago_than_snapshots_tell_is_known_by_the_revi
     told = correction(steps, 1, noted, undone=False, trimmed=False)
     assert (why in told) if why else told is None
     assert correction(steps, 5, "0.0", undone=False, trimmed=False) is None, "that one is there"
+
+
+@pytest.mark.parametrize(
+    ("end", "stale"), [("1.2", False), ("1.0", False), ("1.3", True), ("0.3", True), ("0.1", True)]
+)
+def test_a_new_epoch_alone_only_adds_rows(end, stale):
+    """Given a mart whose snapshot has expired, when a recreated topic was accepted since, then it is as before, also where the ledger was lost and counts anew; not when rows were taken back as well."""
+    told = correction([Step(9, "append", "append", end)], 1, "0.2", undone=False, trimmed=False)
+    assert bool(told) == stale

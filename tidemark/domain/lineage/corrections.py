@@ -51,6 +51,12 @@ def correction(
         if not trimmed and not merged and each.operation in REMOVES:
             return "had rows replaced or deleted"
     end = next((each.revision for each in reversed(chain) if each.revision), noted)
-    if noted and since not in places and end != noted:
+    if noted and since not in places and _raised(noted, end):
         return "was rolled back or replayed, longer ago than its snapshots tell"
     return None
+
+
+def _raised(noted: str, end: str) -> bool:
+    """A later epoch alone only adds rows; it goes on counting, or from 0 where the ledger before it was lost."""
+    (epoch, revision), (now, counted) = (map(int, each.split(".")) for each in (noted, end))
+    return end != noted and (now <= epoch or counted > revision)

@@ -108,6 +108,7 @@ def _new_epoch(lake: Lake, contract: Contract, signature: Signature) -> Operatio
         contract, topic, start, signature.run_id, epoch=ledger.epoch + 1, kind="epoch"
     ).model_copy(
         update={
+            "revision": ledger.revision,
             "gaps": ledger.gaps,
             "max_timestamp": ledger.max_timestamp,
             "watermark": ledger.watermark,
