@@ -100,6 +100,21 @@ def test_a_table_of_long_ledgers_does_not_wait_for_the_night(lake, asked, monkey
     assert len(asked) == 1
 
 
+def test_a_table_is_not_relieved_of_what_it_keeps(lake, asked, monkeypatch):
+    """Given snapshots that an upsert table is yet to read or would go back to, when there are more than `max_count` of them, then no half-hourly expiry finds nothing to do."""
+    monkeypatch.setattr(module, "not_ours", lambda *_, **__: None)
+    table = lake.catalog.create_table(CONTRACT.table, ROWS.schema)
+    for _ in range(7):
+        table.append(ROWS, snapshot_properties={LEDGER_PROPERTY: LEDGER})
+    few = CONTRACT.maintenance.model_copy(update={"snapshots": Snapshots(min_keep=1, max_count=4)})
+    contract = CONTRACT.model_copy(update={"maintenance": few})
+    oldest = frozenset([table.metadata.snapshots[0].snapshot_id])
+    for named, relieved in ((Named(read_on_from=oldest), []), (Named(), [CONTRACT.table])):
+        monkeypatch.setattr(module, "named_snapshots", lambda *_, found=named: found)
+        list(relieve(lake, contract))
+        assert [name for name, _ in asked] == relieved
+
+
 def test_a_table_with_nothing_to_do_is_not_asked_for_its_tag_but_by_expiry(lake, asked, monkeypatch):
     """Given a table whose tag stayed behind, when there is nothing to do, then only expiry lets it follow: compaction comes to every table each half hour."""
     lake.catalog.create_table(CONTRACT.table, ROWS.schema, properties={OWNED: "t"}).append(

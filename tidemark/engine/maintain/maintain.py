@@ -6,6 +6,8 @@ from datetime import timedelta
 from functools import partial
 from math import inf
 
+from pyiceberg.table.metadata import TableMetadata
+
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Outage, Overtaken, Stopped, TidemarkError, error_fields
@@ -15,7 +17,7 @@ from tidemark.engine.access.lake import Lake, renewing_spark
 from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_state import load
 from tidemark.engine.maintain.compact import compact
-from tidemark.engine.maintain.expire import expire, fitted
+from tidemark.engine.maintain.expire import expire, fitted, plan_expiry
 from tidemark.engine.maintain.expire_rows import expire_rows
 from tidemark.engine.maintain.named_snapshots import named_snapshots
 from tidemark.engine.maintain.orphans import remove_orphans
@@ -29,8 +31,8 @@ from tidemark.engine.table.unlogged import log_missing_acts
 BUDGET = timedelta(minutes=10)
 """After so long with one table nothing further is begun on it; what is left goes on next time."""
 UNREACHED = "the time of the run was up before its turn; the schedule of maintenance goes on with it"
-OVERFULL = 1.25
-"""Times `max_count`: a table with more snapshots is relieved of them before its nightly expiry."""
+OVERFULL = 0.25
+"""Of `max_count`: a table with so many more snapshots is relieved of them before its nightly expiry."""
 
 
 def tables_of(contract: Contract) -> list[str]:
@@ -78,8 +80,7 @@ def relieve(lake: Lake, contract: Contract) -> Iterator[Gain]:
 
     def work(table: str, until: float) -> Gain:
         found = load(lake.catalog, table)
-        most = fitted(contract.maintenance.snapshots, found.metadata).max_count if found else 0
-        if found is None or len(found.metadata.snapshots) <= most * OVERFULL:
+        if found is None or not _overfull(lake, contract, table, found.metadata):
             return Gain(table, "snapshot_expiry", acted=False, reason="it can wait")
         return _expired(lake, contract, table, until, dry_run=False)
 
@@ -87,6 +88,16 @@ def relieve(lake: Lake, contract: Contract) -> Iterator[Gain]:
         gain = _apart(lake, contract, table, "snapshot_expiry", work)
         if gain.acted or gain.error:
             yield gain
+
+
+def _overfull(lake: Lake, contract: Contract, table: str, metadata: TableMetadata) -> bool:
+    """Whether a table has far more snapshots than `max_count`, and as many that nothing keeps."""
+    limits = contract.maintenance.snapshots
+    most = fitted(limits, metadata).max_count
+    if len(metadata.snapshots) - most <= most * OVERFULL:
+        return False
+    expired = plan_expiry(metadata, limits, named_snapshots(lake, contract, table)).expired
+    return len(expired) > most * OVERFULL
 
 
 def maintain_now(
