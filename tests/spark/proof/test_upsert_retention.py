@@ -275,6 +275,39 @@ def test_a_rollback_goes_no_further_back_than_the_upsert_table_can_follow(lakeho
     undo(Target(snapshot_id=refused.value.fields["oldest"]))
     made.merge()
     assert made.rows() == {1: "a", 2: "x", 3: "c", 4: "d"}, "it names the newest, which alone is left"
+    made.declare(upsert=None, retention={"append": "30d"})
+    rollback(lakehouse.lake, made.append.contract, Target(snapshot_id=target), ADA)
+    made.declare(retention={"append": "30d"})
+    assert catch_up_merges(lakehouse.lake, made.current, "test").error["state"] == "ledger_missing"
+    accept_either(lakehouse.lake, made.current.contract, "first-load", ADA)
+    made.merge()
+    assert made.rows() == {2: "b"}, "the way out that it names"
+
+
+def test_a_rollback_to_before_the_upsert_table_was_made_needs_its_first_load_again(lakehouse):
+    """Given an upsert table that was made when retention had deleted rows, when the append table is taken back to before it,
+    then it is made of what is there once that is accepted, as the first time: no row is gone that it had."""
+    made = Upserted(lakehouse, partitions=1)
+    made.declare(upsert=None, retention={"append": "30d"})
+    sent_of_age(made, 40, (1, "a"))
+    sent_of_age(made, 0, (2, "b"))
+    assert made.append.run().error is None
+    assert expired(lakehouse.lake, made.append.contract).numbers["rows_deleted"] == 1
+    target = made.append.iceberg().metadata.current_snapshot_id
+    made.send((3, "wrong"))
+    assert made.append.run().error is None
+    made.declare(retention={"append": "30d"})
+    lakehouse.close()
+
+    def accepted():
+        assert catch_up_merges(lakehouse.lake, made.current, "test").error["state"] == "ledger_missing"
+        accept_either(lakehouse.lake, made.current.contract, "first-load", ADA)
+        made.merge()
+        return made.rows()
+
+    assert accepted() == {2: "b", 3: "wrong"}
+    rollback(lakehouse.lake, made.append.contract, Target(snapshot_id=target), ADA)
+    assert accepted() == {2: "b"}
 
 
 @pytest.mark.parametrize("table", ["proof.now", pytest.param(None, marks=pytest.mark.long)])
