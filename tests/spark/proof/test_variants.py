@@ -2,6 +2,7 @@
 
 import struct
 import uuid
+from datetime import UTC, datetime
 
 import pytest
 from topics import Topic
@@ -12,6 +13,8 @@ from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.operate.approve import approve
+from tidemark.engine.operate.backfill.act import backfill
+from tidemark.engine.operate.backfill.plan import Asked
 from tidemark.engine.preview.foresee import foresee
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
 from tidemark.engine.schema.history import history, unfinished
@@ -128,6 +131,19 @@ def test_are_read_on_where_the_contract_no_longer_says_format_3(lakehouse, topic
     assert [text for (text,) in rows(lakehouse, table, f"to_json({column})")] == texts
     found = foresee(lakehouse.lake, table.contract)
     assert [(c["kind"], c["verdict"]) for c in found.changes] == [("format_version", "impossible")]
+
+
+def test_are_backfilled_where_the_contract_no_longer_says_format_3(lakehouse, topic):
+    """Given a table of format 3 that began late, when `format_version` has gone from its contract, then what lies before is loaded as it is."""
+    send(topic, b'{"any": 5}')
+    said = {"value": {"format": "json"}, "ingest": {"start": "latest"}}
+    lakehouse.table(topic, format_version=3, **said).run()
+    table = lakehouse.table(topic, **said)
+    asked = Asked(
+        since=datetime(2020, 1, 1, tzinfo=UTC), until=datetime(2040, 1, 1, tzinfo=UTC), cutover=True
+    )
+    backfill(lakehouse.lake, table.contract, asked, Signature("ann", "history"))
+    assert rows(lakehouse, table, "to_json(value)") == [('{"any":5}',)]
 
 
 def test_what_lies_as_deep_as_a_schema_may_go_is_one_too(lakehouse, topic):

@@ -161,7 +161,7 @@ def _load_or_cut_over(
         return {**work.told, **seen, "resumes": found is not None}, target.head
     loads = found is None or any(_left(work, found[0]).values())
     read_as = source_contract(lake, contract, work.source) if loads else contract
-    shadow = shadow_contract(read_as, work.plan, asked.max_records)
+    shadow = shadow_contract(read_as, work.target, work.plan, asked.max_records)
     uuid = until_not_overtaken(contract, partial(begin, lake, work, shadow, signature.run_id))
     work = replace(work, shadow=uuid)
     hold(lake, contract, work.source, work.plan, asked.pace.say)

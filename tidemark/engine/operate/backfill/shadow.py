@@ -51,13 +51,19 @@ def source_contract(lake: Lake, contract: Contract, source: Source) -> Contract:
     return contract.model_copy(update={"topic": source.name, "cluster": source.cluster, "value": value})
 
 
-def shadow_contract(contract: Contract, plan: Backfill, max_records: int | None) -> Contract:
-    """The contract that the shadow is loaded by: that of what is read, but for the table and what is judged."""
+def shadow_contract(
+    contract: Contract, target: TableState, plan: Backfill, max_records: int | None
+) -> Contract:
+    """The contract that the shadow is loaded by: that of what is read, but for the table and what is judged.
+
+    It holds what `target` holds: a format never goes back, whatever the contract says by now.
+    """
     start = StartOffsets(offsets=plan.start)
     said = {key: value for key, value in contract.table_properties.items() if key != GC_ENABLED}
     return contract.model_copy(
         update={
             "table": contract.table + SHADOW,
+            "format_version": max(contract.format_version, target.shape.format_version),
             "ingest": Ingest(start=start, max_records=max_records or contract.ingest.max_records),
             # a window cannot be judged by rules of a whole table; the others are judged as the rows come
             "quality": tuple(rule for rule in contract.quality if rule.check not in TABLE_CHECKS),
