@@ -1,5 +1,8 @@
 """Tidemark's classes are compiled from what is in the package, once."""
 
+import os
+import shutil
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -9,7 +12,34 @@ from tidemark.services import own_jar as module
 from tidemark.services.download import fetch
 from tidemark.services.errors import ServiceFailed
 from tidemark.services.java import find_java
-from tidemark.services.own_jar import own_jar
+from tidemark.services.manifest import classpath
+from tidemark.services.own_jar import own_jar, pyspark_home
+
+PAGES = """package tidemark.parquet;
+
+import com.github.luben.zstd.Zstd;
+import java.io.ByteArrayInputStream;
+import java.io.EOFException;
+import java.util.Arrays;
+import java.util.Collection;
+import org.apache.iceberg.shaded.org.apache.parquet.bytes.BytesInput;
+
+final class Pages {
+  public static void main(String[] args) throws Exception {
+    ZstdPages pages = new ZstdPages(null, 3);
+    byte[] page = "tide".repeat(1000).getBytes();
+    try {
+      pages.compress(BytesInput.from(new ByteArrayInputStream(page), page.length + 1));
+    } catch (EOFException expected) {
+      var idle = ZstdPages.class.getDeclaredField("IDLE");
+      idle.setAccessible(true);
+      System.out.print(((Collection<?>) idle.get(null)).size());
+    }
+    byte[] pressed = pages.compress(BytesInput.from(page)).toByteArray();
+    System.out.print(Arrays.equals(page, Zstd.decompress(pressed, page.length)));
+  }
+}
+"""
 
 
 def test_the_jar_has_the_classes_that_the_server_is_told_of() -> None:
@@ -35,3 +65,19 @@ def test_a_class_that_does_not_compile_is_named(tmp_path: Path, monkeypatch: pyt
     assert log.exists()
     assert not log.with_suffix(".jar").exists()
     log.unlink()
+
+
+def test_a_page_that_cannot_be_read_takes_no_native_memory_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a page that ends too early, then what was to compress it is there for the next one, and compresses that."""
+    (tmp_path / "Pages.java").write_text(PAGES)
+    shutil.copy(module.SOURCES / "tidemark" / "parquet" / "ZstdPages.java", tmp_path)
+    monkeypatch.setattr(module, "SOURCES", tmp_path)
+    fetch(("spark", "compiler"))
+    jar = own_jar(find_java())
+    beside = [jar, *classpath("spark"), pyspark_home() / "jars" / "*"]
+    command = [find_java(), "-cp", os.pathsep.join(map(str, beside)), "tidemark.parquet.Pages"]
+    told = subprocess.run(command, check=True, capture_output=True, text=True)
+    jar.unlink()
+    assert told.stdout == "1true"

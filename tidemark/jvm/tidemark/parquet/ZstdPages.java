@@ -35,9 +35,11 @@ final class ZstdPages extends BytesCompressor {
     }
     Press found = IDLE.poll();
     Press press = found == null ? new Press() : found;
-    BytesInput pressed = press.press(page, level);
-    IDLE.add(press);
-    return pressed;
+    try {
+      return press.press(page, level);
+    } finally { // one that has failed is as new at its next page; lost, it would keep its native memory
+      IDLE.add(press);
+    }
   }
 
   @Override
