@@ -1,12 +1,25 @@
-"""Rule: of a record without a row Kafka's own is shown where there is one."""
+"""Rule: of a record without a row Kafka's own is shown where there is one, and a row that was deleted is never
+taken for a record that never made one."""
 
+from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, Ledger
+from tidemark.engine.access.table_state import read_state
 from tidemark.engine.verify import fates
 from tidemark.engine.verify.peek import Peek
+from tidemark.engine.verify.where import where_offset
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+MICROS = int(NOW.timestamp()) * 1_000_000
 
 
 @pytest.mark.parametrize("seen", ["record", "tombstone", "gone", "hole", "aborted", "unanswered"])
@@ -29,3 +42,52 @@ def test_time_and_key_are_told_of_a_committed_record_and_of_nothing_else(
     found = fates.silent(lake, table, fates.Answer("s.t", "t", 0, 5, "not_yet"), [], 0)
     shown = {"timestamp": "1970-01-01T00:00:00+00:00", "key": "k1"}
     assert found.facts.get("record") == (shown if seen in {"record", "tombstone"} else None)
+
+
+def batch(folder: Path, rows: list[tuple[int, datetime]], counts: Counts) -> tuple[Any, Any]:
+    """The table `shop.orders` with these rows (offset and time), its receipt counting them, and a lake that has it."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
+    catalog.create_namespace("shop")
+    told = {"topic": "orders", "partition": 0, "epoch": 0, "key": b"k", "schema_id": 1, "tombstone": False}
+    data = pa.Table.from_pylist([{"_kafka": {**told, "offset": o, "timestamp": at}} for o, at in rows])
+    whole = {"from_": {0: 0}, "next": {0: counts.read}, "counts": {0: counts}, "totals": {0: counts}}
+    ledger = Ledger(cluster_id="c", topic_id="t", topic="orders", start={0: 0}, max_timestamp=NOW, **whole)
+    table = catalog.create_table("shop.orders", data.schema)
+    table.append(data, snapshot_properties={"tidemark.batch": "b/a"})
+    table.append(data.slice(len(rows)), snapshot_properties={LEDGER_PROPERTY: ledger.to_json()})
+    end = {0: counts.read}
+    lake = SimpleNamespace(
+        catalog=catalog,
+        state=lambda table, ledger: read_state(catalog, table, ledger=ledger),
+        topic=lambda _contract: Topic("orders", "c", "t", {0: 0}, end, end),
+        platform=SimpleNamespace(kafka={"default": None}),
+    )
+    return lake, table
+
+
+ORDERS = Contract(topic="orders", table="shop.orders", cluster="default")
+
+
+@pytest.mark.parametrize(
+    ("counts", "deleted", "fate"),
+    [
+        (Counts(3, 3), True, "deleted"),
+        (Counts(3, 2, tombstones=1), True, "unknown"),
+        (Counts(3, 2, tombstones=1), False, "tombstone"),
+    ],
+)
+def test_a_tombstone_that_was_a_row_is_told_as_deleted_not_as_counted(
+    counts: Counts, deleted: bool, fate: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a tombstone without a row, when its batch counted none, then somebody deleted its row, and the commit is
+    named; when it counted one and rows were deleted since, then it may be either."""
+    rows = [(0, NOW), (2, NOW)] if not deleted else [(0, NOW), (1, NOW), (2, NOW)]
+    lake, table = batch(tmp_path, rows, counts)
+    if deleted:
+        table.delete("_kafka.offset = 1")
+    monkeypatch.setattr(fates, "peek", lambda *_: Peek("tombstone", b"k", None, MICROS))
+    [told] = where_offset(lake, ORDERS, 0, 1)
+    assert (told.fate, told.lost) == (fate, deleted)
+    assert ("tombstones" in told.why) == (fate == "unknown")
+    named = told.facts.get("foreign_commits", [])
+    assert [each["rows_removed"] for each in named] == ([3] if deleted else [])

@@ -77,16 +77,18 @@ def _unread(following: int, topic: Topic | None, partition: int, offset: int) ->
     return "not_yet", f"the table has read up to {following}"
 
 
-def without_row(seen: Seen, *, skips: bool | None) -> Fate:
+def without_row(seen: Seen, *, counted: bool | None) -> Fate:
     """The fate of a record below `next` that is neither in the table nor in the quarantine.
 
-    `skips`: it may be one of the skipped records that its batch has counted; None when nothing tells.
+    `counted`: its batch counted it, a tombstone or skipped, and made no row of it; None when nothing tells.
     """
+    without: Fate = "tombstone" if seen == "tombstone" else "skipped"
+    decided: Fate = "unknown" if counted is None else without if counted else "deleted"
     fates: dict[Seen, Fate] = {
-        "tombstone": "tombstone",
+        "tombstone": decided,
         "aborted": "aborted",
         "hole": "compacted",
-        "record": "unknown" if skips is None else "skipped" if skips else "deleted",
+        "record": decided,
     }
     return fates.get(seen, "unknown")
 

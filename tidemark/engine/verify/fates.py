@@ -31,7 +31,7 @@ from tidemark.engine.verify.provenance import (
 
 SHOWN = 2_000
 """Bytes of a value that are shown."""
-UNDECIDED = "its batch counted skipped records, and rows have been deleted since: it is one or the other"
+UNDECIDED = "its batch counted {}, and rows have been deleted since: it is one or the other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,15 +230,18 @@ def silent(
     found = peek(lake.platform.kafka[contract.cluster], table.topic, answer.partition, answer.offset)
     since = others_since(table.metadata, table.state.head, receipt[0] if receipt else None)
     removed = [each for each in since if each.removed]
-    skips: bool | None = bool(counts and counts.skipped)
-    if skips and removed:
-        skips = is_skipped(lake, contract, found.value)
-    fate = without_row(found.seen, skips=skips)
+    tombstone = found.seen == "tombstone"
+    counted: bool | None = bool(counts and (counts.tombstones if tombstone else counts.skipped))
+    if counted and removed:
+        counted = is_skipped(lake, contract, found.value)
+    fate = without_row(found.seen, counted=counted)
+    undecided = UNDECIDED.format("tombstones" if tombstone else "skipped records") if counted is None else ""
     why = {
         "gone": "Kafka no longer has it",
         "unanswered": "Kafka does not answer",
         "hole": "Kafka shows no record here",
-        "record": "" if skips is not None else UNDECIDED,
+        "record": undecided,
+        "tombstone": undecided,
     }.get(found.seen, "")
     older = _expired(table, fate, found.timestamp, batch.max_timestamp if batch else None)
     facts = receipt_facts(receipt)
