@@ -35,6 +35,7 @@ from tidemark.engine.operate.replay_quarantine import Selection
 from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.table.lease import INGEST_FIRST, Held, lease
 from tidemark.engine.table.operations import Signature
+from tidemark.engine.verify.provenance import by_retention
 from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_offset
 
@@ -244,6 +245,7 @@ def test_rows_go_with_age_and_reconcile_still_knows_every_offset(lakehouse):
     before = table.ledger
     found = gains(table, "snapshot_expiry")[table.name, "retention"]
     assert (found.acted, found.numbers["rows_deleted"]) == (True, 13)
+    assert by_retention(lakehouse.catalog.load_table(table.name).metadata) == {table.head}
     assert table.ids() == list(range(13, 25))
     assert table.ledger["next"] == before["next"]
     topic.send(range(25, 30))

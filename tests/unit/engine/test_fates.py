@@ -1,7 +1,8 @@
 """Rule: of a record without a row Kafka's own is shown where there is one, and a row that was deleted is never
 taken for a record that never made one."""
 
-from datetime import UTC, datetime
+import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, Ledger
+from tidemark.domain.maintenance.retention import EXPIRED_BEFORE, NOTED
 from tidemark.engine.access.table_state import read_state
 from tidemark.engine.verify import fates
 from tidemark.engine.verify.peek import Peek
@@ -91,3 +93,36 @@ def test_a_tombstone_that_was_a_row_is_told_as_deleted_not_as_counted(
     assert ("tombstones" in told.why) == (fate == "unknown")
     named = told.facts.get("foreign_commits", [])
     assert [each["rows_removed"] for each in named] == ([3] if deleted else [])
+
+
+@pytest.mark.parametrize(
+    ("at", "by_hand", "fate", "lost", "commits"),
+    [
+        (NOW, False, "skipped", False, 0),
+        (NOW, True, "unknown", True, 2),
+        (NOW - timedelta(days=40), False, "unknown", False, 0),
+    ],
+)
+def test_retentions_own_delete_puts_no_younger_record_in_doubt(
+    at: datetime,
+    by_hand: bool,
+    fate: str,
+    lost: bool,
+    commits: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Given a batch that skipped a record, when retention has deleted older rows since, then the record was skipped;
+    when somebody else deleted rows too, it may have been one of them, whosever delete is which; an older one may be one of retention's."""
+    old, cut = NOW - timedelta(days=40), NOW - timedelta(days=30)
+    lake, table = batch(tmp_path, [(0, old), (2, NOW), (3, NOW)], Counts(4, 3, skipped=1))
+    noted = {EXPIRED_BEFORE: cut.isoformat(), NOTED: json.dumps([[table.metadata.current_snapshot_id, ""]])}
+    table.delete("_kafka.offset = 0")
+    if by_hand:
+        table.delete("_kafka.offset = 3")
+    with table.transaction() as change:
+        change.set_properties(noted)
+    monkeypatch.setattr(fates, "peek", lambda *_: Peek("record", b"k", b"v", int(at.timestamp()) * 1_000_000))
+    [told] = where_offset(lake, ORDERS, 0, 1)
+    assert (told.fate, told.lost) == (fate, lost)
+    assert len(told.facts.get("foreign_commits", [])) == commits

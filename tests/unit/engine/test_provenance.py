@@ -1,11 +1,14 @@
 """Rule: what somebody else did to main after a row's receipt is told with the row."""
 
+import json
+
+import pytest
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
 from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotLogEntry, Summary
 
-from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
-from tidemark.engine.verify.provenance import others_since, rewritten_since
+from tidemark.domain.maintenance.retention import EXPIRED_BEFORE, NOTED
+from tidemark.engine.verify.provenance import by_retention, others_since, rewritten_since
 from tidemark.review.receipts import snapshots_of
 
 RECEIPT, BATCH = {"tidemark.ledger": "{}"}, {"tidemark.batch": "b"}
@@ -75,3 +78,16 @@ def test_a_row_that_is_there_may_be_of_a_commit_that_brought_rows_but_not_of_ret
     assert [each.snapshot_id for each in rewritten_since(metadata(), 10, 3)] == [10, 4]
     expires = metadata({EXPIRED_BEFORE: "2026-01-01T00:00:00+00:00"})
     assert [each.snapshot_id for each in rewritten_since(expires, 10, 3)] == [4]
+
+
+@pytest.mark.parametrize(
+    ("heads", "own"),
+    [([8], []), ([8, 9], [9, 10]), ([9], [10]), ([3, 9], [9, 10]), ([0], []), ([0, 9], [9, 10]), ([], [])],
+)
+def test_a_delete_is_retentions_where_it_is_the_only_one_behind_a_noted_head(
+    heads: list[int], own: list[int]
+) -> None:
+    """Given two commits that removed rows, when a cut was noted before each, then both are retention's; of two behind
+    one head neither is; a head that has expired (0) was before all that is left."""
+    noted = metadata({NOTED: json.dumps([(head, "") for head in heads])})
+    assert by_retention(noted) == set(own)

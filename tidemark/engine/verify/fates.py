@@ -22,6 +22,7 @@ from tidemark.engine.verify.glimpse import glimpse, is_skipped
 from tidemark.engine.verify.peek import peek
 from tidemark.engine.verify.provenance import (
     approvals,
+    by_retention,
     foreign_facts,
     others_since,
     receipt_facts,
@@ -229,7 +230,8 @@ def silent(
     counts = (batch.counts if receipt else batch.totals).get(answer.partition) if batch else None
     found = peek(lake.platform.kafka[contract.cluster], table.topic, answer.partition, answer.offset)
     since = others_since(table.metadata, table.state.head, receipt[0] if receipt else None)
-    removed = [each for each in since if each.removed]
+    ours, young = by_retention(table.metadata), _too_young(table, found.timestamp)
+    removed = [each for each in since if each.removed and not (young and each.snapshot_id in ours)]
     tombstone = found.seen == "tombstone"
     counted: bool | None = bool(counts and (counts.tombstones if tombstone else counts.skipped))
     if counted and removed:
@@ -246,10 +248,16 @@ def silent(
     older = _expired(table, fate, found.timestamp, batch.max_timestamp if batch else None)
     facts = receipt_facts(receipt)
     if fate in {"deleted", "unknown"}:
-        facts |= foreign_facts(removed)
+        facts |= foreign_facts([each for each in removed if each.snapshot_id not in ours])
     if found.seen in {"record", "tombstone"}:
         facts["record"] = {"timestamp": far_time_text(found.timestamp), "key": _text(found.key)}
     return replace(answer, fate=fate, why=_together(why, older), facts=facts, retained=not older)
+
+
+def _too_young(table: TableAndTopic, at: int | None) -> bool:
+    """Whether `retention` cannot have deleted the row of a record of that time (us)."""
+    cut = expired_before(table.state.properties)
+    return cut is not None and at is not None and at / 1_000_000 >= cut.timestamp()
 
 
 def _expired(table: TableAndTopic, fate: Fate, at: int | None, newest: datetime | None) -> str:
@@ -257,8 +265,7 @@ def _expired(table: TableAndTopic, fate: Fate, at: int | None, newest: datetime 
     cut = expired_before(table.state.properties)
     if cut is None or fate not in {"deleted", "unknown"}:
         return ""
-    seconds = at / 1_000_000 if at is not None else newest.timestamp() if newest else None
-    if seconds is not None and seconds >= cut.timestamp() and (at is not None or fate == "deleted"):
+    if _too_young(table, at) or (at is None and fate == "deleted" and newest is not None and newest >= cut):
         return ""
     return f"retention has deleted the rows of records from before {cut.isoformat()}"
 

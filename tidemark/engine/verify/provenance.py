@@ -12,7 +12,7 @@ from pyiceberg.table.snapshots import Snapshot
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY, Ledger
-from tidemark.domain.maintenance.retention import expired_before
+from tidemark.domain.maintenance.retention import cuts_noted, expired_before
 from tidemark.domain.times import iso
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors
@@ -67,6 +67,27 @@ def others_since(
         if snapshot.snapshot_id in heads and not ours:
             found.append(_commit(snapshot, operation, summary))
     return found
+
+
+def by_retention(metadata: TableMetadata | None) -> frozenset[int]:
+    """The snapshots by which Tidemark itself has deleted expired rows.
+
+    A DELETE cannot write into its snapshot. Its cut was noted with the head before it (`cuts_noted`), so it is the one
+    that removed rows after that head and before the next one; where two did, both count as of others.
+    """
+    if metadata is None or not (noted := {head for head, _ in cuts_noted(metadata.properties)}):
+        return frozenset()
+    head = metadata.current_snapshot_id
+    removed = {each.snapshot_id for each in others_since(metadata, head, None) if each.brought < each.removed}
+    after: list[list[int]] = [[]]
+    for snapshot in ancestors(metadata, head):
+        if snapshot.snapshot_id in noted:
+            after.append([])
+        if snapshot.snapshot_id in removed:
+            after[-1].append(snapshot.snapshot_id)
+    if all(metadata.snapshot_by_id(each) for each in noted):
+        after.pop()  # before the first of the cuts; else that head has expired
+    return frozenset(each[0] for each in after if len(each) == 1)
 
 
 def rewritten_since(
