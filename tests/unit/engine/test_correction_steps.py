@@ -175,3 +175,24 @@ def test_a_mart_that_is_built_after_a_rollback_has_expired_is_made_anew_all_the_
     assert not built().anew
     note(lake, MART.table, built().heads)
     assert not built().anew
+
+
+def test_what_a_mart_was_made_of_is_known_after_its_table_was_renamed(lake):
+    """Given a mart on a table that is renamed and then rolled back, when the mart is looked at or built, then it is stale as under the old name."""
+    orders = lake.catalog.load_table("shop.orders")
+    (good,) = orders.metadata.snapshots
+    rows = pa.table({"id": pa.array([3], pa.int64())})
+    orders.append(rows)
+    head = f"{orders.metadata.table_uuid}/{orders.current_snapshot().snapshot_id}"
+    lake.catalog.create_namespace("marts")
+    noted = {MADE_OF: json.dumps({"shop.before": head})}
+    lake.catalog.create_table("marts.customers", rows.schema, properties=noted)
+
+    def stands(**how):
+        return standings(lake, [MART], {MART.table: MART}, lake.configuration.contracts, **how)[MART.table]
+
+    assert (stands().left, stands().heads) == ({}, {"shop.orders": head})
+    with orders.manage_snapshots() as manage:
+        manage.set_current_snapshot(good.snapshot_id)
+    assert stands().left == {"shop.orders": "was rolled back"}
+    assert stands(built=True).anew

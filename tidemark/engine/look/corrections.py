@@ -122,6 +122,7 @@ class _Look:
                 absent.append(table)
                 continue
             metadata = loaded.metadata
+            _by_new_name(before, table, f"{metadata.table_uuid}/")
             if metadata.current_snapshot_id is None:
                 continue
             chain = [_step(each) for each in ancestors(metadata, metadata.current_snapshot_id)]
@@ -143,6 +144,13 @@ class _Look:
             heads={table: head for table, head in heads.items() if head is not None},
             absent=tuple(absent),
         )
+
+
+def _by_new_name(noted: dict[str, str], table: str, uuid: str) -> None:
+    """A table that was renamed is noted by its old name."""
+    old = next((name for name, head in noted.items() if head.startswith(uuid)), table)
+    if old != table:
+        noted[table] = noted.pop(old)
 
 
 def _corrected(
