@@ -1,7 +1,7 @@
 """The command line's verbs as jobs: the same names, the same arguments, the same entry in the operations log."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -103,13 +103,17 @@ def accept_table(context: dg.OpExecutionContext, config: Accept, lake: LakeResou
 @dg.op
 def approve_table(context: dg.OpExecutionContext, config: Approve, lake: LakeResource) -> None:
     """Let a parked schema change through; kept in the table's history with who and why."""
+    from tidemark.engine.config import discovery  # noqa: PLC0415
     from tidemark.engine.operate.approve import approve  # noqa: PLC0415
+
+    def tell(names: Mapping[str, str]) -> None:
+        discovery.update(lake.places.home, lambda seen: seen.with_renamed(names))
 
     change_table(
         context,
         config,
         lake,
-        lambda lake, contract, signature: approve(lake, contract, config.plan, signature),
+        lambda lake, contract, signature: approve(lake, contract, config.plan, signature, tell),
         upserts=True,
     )
     if not config.dry_run:

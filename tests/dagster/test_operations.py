@@ -9,7 +9,9 @@ from launchpad import ASKED, execute
 
 from tidemark.cli.change import _operation
 from tidemark.domain.errors import Refused
+from tidemark.engine.config import discovery
 from tidemark.engine.operate import accept_upsert as accept_module
+from tidemark.engine.operate import approve as approve_module
 from tidemark.engine.operate import pause as pause_module
 from tidemark.engine.table.operations import Operation
 
@@ -82,6 +84,22 @@ def test_accept_takes_what_the_command_line_takes(defs, instance, lake, calls):
     assert calls == [("accept", "shop.orders", "ada", False, {"what": "new-epoch"})]
     with pytest.raises(dg.DagsterInvalidConfigError):
         execute(defs, instance, "accept", action="anything")
+
+
+def test_a_rename_that_is_approved_is_told_to_the_discovery_file(defs, instance, lake, where, monkeypatch):
+    """Given a mart of which the discovery file alone knows what older rows were made of, when an approval renames its table, then it knows that by the new name."""
+    column = {"name": "mail", "type": "string", "from": [["shop.before", "email"]]}
+    discovery.update(where.home, lambda seen: seen.with_described("marts.mails", [column]))
+
+    def approve(_, contract, plan, signature, tell):
+        tell({"shop.before": contract.table})
+        return Operation(
+            signature.by, "approve", contract.table, "", signature.run_id, {"plan": plan, "changes": []}
+        )
+
+    monkeypatch.setattr(approve_module, "approve", approve)
+    assert execute(defs, instance, "approve", plan="5f0c").success
+    assert discovery.read(where.home).columns("marts.mails")[0]["from"] == [["shop.orders", "email"]]
 
 
 def test_who_is_not_named_is_taken_from_the_environment(defs, instance, lake, calls, monkeypatch):

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,12 @@ from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.errors import Outage, Overtaken, Refused, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import ACT_PROPERTY, BATCH_PROPERTY, LEDGER_PROPERTY, Ledger
+from tidemark.domain.lineage.column_lineage import exposures, lineage_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.snapshots import made_at
-from tidemark.engine.access.table_state import ACCEPTED, HELD_BATCH, OWNED, PAUSED, RESUMED
+from tidemark.engine.access.table_state import ACCEPTED, HELD_BATCH, OWNED, PAUSED, RESUMED, UPSERT_OF
+from tidemark.engine.config import discovery
+from tidemark.engine.config.discovery import Discovery
 from tidemark.engine.look import headroom
 from tidemark.engine.operate import accept as accepting
 from tidemark.engine.operate import pause as pausing
@@ -36,7 +40,7 @@ from tidemark.engine.preview.foresee_upsert import foresee_upsert
 from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.history import history
 from tidemark.engine.schema.writers import read_schemas
-from tidemark.engine.table import races
+from tidemark.engine.table import races, takeover
 from tidemark.engine.table.first_load import DECLARED_IN, contract_file
 from tidemark.engine.table.operations import Signature, log_operation, log_table, record
 from tidemark.engine.table.takeover import renaming
@@ -187,6 +191,36 @@ def test_a_table_that_lost_its_ledger_is_renamed_and_that_is_logged(tmp_path: Pa
     assert [each["by"] for each in history(lake.state("shop.orders", ledger=False))] == ["ann"]
     assert _logged(lake) == {("approve", "ann")}
     assert _stopped(lake.state, "shop.orders").state == "ledger_missing"
+
+
+def test_tags_of_what_a_mart_has_kept_outlive_the_rename_of_its_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given marts that keep personal data of a table and of its upsert table, when these are renamed, then the data is told as theirs before the first build that sees the new names."""
+    monkeypatch.setattr(takeover, "set_properties", _set)
+    lake = lake_in(tmp_path, f"{ORDERS}upsert: {{keys: [id]}}\ncolumns: {{email: {{tags: [pii]}}}}\n")
+    now = lake.configuration.contract("shop.orders")
+    made = {OWNED: "orders", DECLARED_IN: contract_file(lake, now)}
+    lake.catalog.create_table("shop.before", ROWS.schema, properties=made).append(ROWS)
+    lake.catalog.create_table("shop.before_current", ROWS.schema, properties={UPSERT_OF: "shop.before"})
+    marts = {"marts.mails": "shop.before", "marts.people": "shop.before_current"}
+    for mart, table in marts.items():
+        column = {"name": "mail", "type": "string", "from": [[table, "email"], ["shop.other", "email"]]}
+        discovery.update(tmp_path, partial(Discovery.with_described, table=mart, columns=[column]))
+    discovery.update(tmp_path, lambda seen: seen.with_described("shop.before", [{"name": "email"}]))
+
+    def tell(names: Mapping[str, str]) -> None:
+        discovery.update(tmp_path, lambda seen: seen.with_renamed(names))
+
+    plan = renaming(lake, now)
+    assert plan is not None
+    approve(lake, now, plan.id, ANN, tell)
+    seen = discovery.read(tmp_path)
+    lineage = lineage_of(seen.described(), [now])
+    shown = [str(each) for mart in marts for each in exposures(lineage, [now], mart)]
+    assert shown == [f"{mart}.mail carries pii of shop.orders.email" for mart in marts]
+    assert ["shop.other", "email"] in seen.columns("marts.mails")[0]["from"]
+    assert (seen.columns("shop.orders"), seen.columns("shop.before")) == ([{"name": "email"}], [])
 
 
 def test_an_approval_logs_the_changes_that_it_made(tmp_path: Path) -> None:

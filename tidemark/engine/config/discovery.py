@@ -83,6 +83,23 @@ class Discovery:
             self, tables={**self.tables, table: {**self.tables.get(table, {}), "columns": list(columns)}}
         )
 
+    def with_renamed(self, names: Mapping[str, str]) -> "Discovery":
+        """With tables under their new names (old -> new), and so where they are what a mart's columns are made of."""
+        ordered = sorted(self.tables.items(), key=lambda each: each[0] in names)
+        return replace(
+            self, tables={names.get(table, table): _renamed(each, names) for table, each in ordered}
+        )
+
+
+def _renamed(described: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    columns = [
+        {**each, "from": [[names.get(table, table), column] for table, column in each["from"]]}
+        if each.get("from")
+        else each
+        for each in described.get("columns", ())
+    ]
+    return {**described, **({"columns": columns} if columns else {})}
+
 
 def digest_of(columns: Sequence[Mapping[str, Any]]) -> str:
     """12 hex digits over columns as the file holds them."""

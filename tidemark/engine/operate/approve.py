@@ -1,5 +1,6 @@
 """Letting a parked schema change through: by someone the contract names, for exactly the plan that waits."""
 
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -25,14 +26,19 @@ from tidemark.engine.schema.evolve import (
 from tidemark.engine.schema.history import history, is_rest
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.operations import Operation, Signature, log_operation, log_unfinished_act
-from tidemark.engine.table.takeover import rename, renaming
+from tidemark.engine.table.takeover import rename, renamed, renaming
 from tidemark.engine.table.unlogged import log_missing_acts
 
 LOOKS = 3
 """Times that the table may change under an approval, which is then asked for again."""
 
+Tell = Callable[[Mapping[str, str]], object]
+"""Told of tables that are about to be renamed, old name -> new name."""
 
-def approve(lake: Lake, contract: Contract, plan: str, signature: Signature) -> Operation:
+
+def approve(
+    lake: Lake, contract: Contract, plan: str, signature: Signature, tell: Tell = lambda _: None
+) -> Operation:
     """Apply the parked changes of `plan`; records of an incompatible writer go to quarantine from then on.
 
     Raises:
@@ -51,11 +57,13 @@ def approve(lake: Lake, contract: Contract, plan: str, signature: Signature) -> 
     approval = Approval(plan, who, signature.reason, signature.by, signature.authenticated)
     for _ in range(LOOKS - 1):
         with suppress(Overtaken):
-            return _approve(lake, contract, approval, signature)
-    return _approve(lake, contract, approval, signature)
+            return _approve(lake, contract, approval, signature, tell)
+    return _approve(lake, contract, approval, signature, tell)
 
 
-def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Signature) -> Operation:
+def _approve(
+    lake: Lake, contract: Contract, approval: Approval, signature: Signature, tell: Tell
+) -> Operation:
     with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
         upsert = upsert_tables(lake.configuration.contracts).get(contract.table)
         if upsert is not None:
@@ -73,6 +81,7 @@ def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Sign
                 begin_rename(lake, contract, moved, approval, signature.run_id)
                 pause_point("renaming")
                 hold_renamed(lake, contract, str(moved.changes[0].old))
+                tell(renamed(lake, contract, moved))  # what died amid it does not know all names again
                 rename(lake, contract, moved)
                 pause_point("renamed")
                 finish(lake, contract, lake.state(contract.table, ledger=False))

@@ -68,6 +68,12 @@ def renaming(lake: Lake, contract: Contract) -> SchemaPlan | None:
     return SchemaPlan(contract.table, (Change("rename", (), names, contract.table, "review", reason),))
 
 
+def renamed(lake: Lake, contract: Contract, plan: SchemaPlan) -> dict[str, str]:
+    """Old name -> new name of all that `rename` is going to rename."""
+    old = str(plan.changes[0].old)
+    return {**dict(_with_it(lake, contract, lake.state(old, ledger=False))), old: contract.table}
+
+
 def rename(lake: Lake, contract: Contract, plan: SchemaPlan) -> None:
     """Rename the table and what goes with it. The table itself is last: until then the plan can be approved again."""
     [change] = plan.changes
