@@ -31,7 +31,6 @@ _ENDS: Mapping[DagsterRunStatus, str] = {
     DagsterRunStatus.FAILURE: "FAIL",
     DagsterRunStatus.CANCELED: "ABORT",
 }
-_ROWS, _BYTES = ("rows_written", "dagster/row_count"), ("bytes",)
 
 
 @dataclass(slots=True)
@@ -152,9 +151,7 @@ def _end(
         failed = run.status is DagsterRunStatus.FAILURE
         return replace(activity, state=_ENDS[run.status], error=error if failed else None)  # type: ignore[arg-type]
     figures = {name: value.value for name, value in event.metadata.items() if isinstance(value.value, int)}
-    rows = next((figures[name] for name in _ROWS if name in figures), None)
-    size = next((figures[name] for name in _BYTES if name in figures), None)
-    return replace(activity, state="COMPLETE", rows=rows, bytes=size)
+    return replace(activity, state="COMPLETE", rows=figures.get("rows_written"), bytes=figures.get("bytes"))
 
 
 def _activity(

@@ -149,6 +149,21 @@ def test_a_failure_is_told_in_the_words_of_its_cause(defs, instance, receiver, m
     ]
 
 
+def test_a_run_that_was_ended_tells_no_rows_of_what_it_had_published(defs, instance, receiver, monkeypatch):
+    """Given a table whose result tells only how many rows it has, as that of a run that was ended does, then these are not told as written."""
+
+    def ended(context, *_args, **_how):
+        yield dg.MaterializeResult(asset_key=table_key("shop.orders"), metadata={"dagster/row_count": 99})
+
+    cursor = tick(defs, instance, None)
+    monkeypatch.setattr(assets.runs.lane, "run_tables", ended)
+    job, keys = defs.resolve_job_def("ingest"), [table_key("shop.orders")]
+    assert job.execute_in_process(instance=instance, asset_selection=keys).success
+    tick(defs, instance, cursor)
+    (output,) = receiver.find("COMPLETE", "ingest.shop.orders")["outputs"]
+    assert "outputStatistics" not in output["outputFacets"]
+
+
 def test_an_end_that_dagster_writes_after_a_later_one_is_told_once(defs, instance, receiver, monkeypatch):
     """Given a run whose end is written after that of a run that ended a moment later, and was told, then its end is told, once; so is what follows, and a cursor of before goes on."""
     monkeypatch.setattr(sensors.lineage_tick, "AT_ONCE", 1)
