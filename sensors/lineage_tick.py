@@ -12,7 +12,7 @@ from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord
 from pydantic import ConfigDict
 
 from assets.names import ROLE_TAG, table_of
-from assets.runs.last_runs import why_run, why_step
+from assets.runs.last_runs import errors_of, why_run, why_step
 from resources.lake import LakeResource
 from sensors.changed_runs import change_of, changed, changed_at, recent
 from sensors.cursor import Moment, cursor_of
@@ -130,9 +130,10 @@ def _activities(context: dg.SensorEvaluationContext, record: RunRecord, *, begun
     run = record.dagster_run
     ended = run.status in _ENDS
     done = _materialized(context.instance, run) if ended else {}
-    error = _error(context.instance, run) if run.status is DagsterRunStatus.FAILURE else None
+    steps = _planned(context.instance, run)
+    errors = _errors(context.instance, run, steps) if run.status is DagsterRunStatus.FAILURE else {}
     started = datetime.fromtimestamp(record.start_time or record.create_timestamp.timestamp(), UTC)
-    for key in _planned(context.instance, run):
+    for key in steps:
         first = _activity(context, run, key, started)
         if first is None:
             continue
@@ -140,16 +141,16 @@ def _activities(context: dg.SensorEvaluationContext, record: RunRecord, *, begun
             yield first
         if ended:
             at = datetime.fromtimestamp(record.end_time or started.timestamp(), UTC)
-            yield _end(replace(first, at=at), run, done.get(key), error)
+            yield _end(replace(first, at=at), run, done.get(key), errors.get(key))
 
 
 def _end(
     activity: Activity, run: DagsterRun, event: dg.AssetMaterialization | None, error: str | None
 ) -> Activity:
-    """A table that was materialized is complete, whatever became of the others of its run."""
+    """A table that was materialized, or did not fail, is complete, whatever became of the others of its run."""
     if event is None:
-        failed = run.status is DagsterRunStatus.FAILURE
-        return replace(activity, state=_ENDS[run.status], error=error if failed else None)  # type: ignore[arg-type]
+        state = "COMPLETE" if run.status is DagsterRunStatus.FAILURE and error is None else _ENDS[run.status]
+        return replace(activity, state=state, error=error)  # type: ignore[arg-type]
     figures = {name: value.value for name, value in event.metadata.items() if isinstance(value.value, int)}
     return replace(activity, state="COMPLETE", rows=figures.get("rows_written"), bytes=figures.get("bytes"))
 
@@ -179,12 +180,11 @@ def _source(key: dg.AssetKey) -> Source:
     return (key.path[1], ".".join(key.path[2:])) if key.path[0] == "kafka" else table_of(key)
 
 
-def _planned(instance: dg.DagsterInstance, run: DagsterRun) -> list[dg.AssetKey]:
-    records = instance.get_records_for_run(
-        run.run_id, of_type=DagsterEventType.ASSET_MATERIALIZATION_PLANNED
-    ).records
-    keys = {each.asset_key for each in records if each.asset_key is not None}
-    return sorted(keys, key=str)
+def _planned(instance: dg.DagsterInstance, run: DagsterRun) -> dict[dg.AssetKey, str | None]:
+    """What the run was to make, each with its step."""
+    planned = _events(instance, run, DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
+    steps = {each.asset_key: each.step_key for each in planned if each.asset_key}
+    return {key: steps[key] for key in sorted(steps, key=str)}
 
 
 def _materialized(
@@ -198,7 +198,26 @@ def _materialized(
     }
 
 
-def _error(instance: dg.DagsterInstance, run: DagsterRun) -> str:
-    records = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
-    events = [each.event_log_entry.dagster_event for each in records]
-    return next((why_step(event) for event in events if event), None) or why_run(instance, run.run_id)
+def _errors(
+    instance: dg.DagsterInstance, run: DagsterRun, steps: Mapping[dg.AssetKey, str | None]
+) -> dict[dg.AssetKey, str]:
+    """What each asset failed of in a run that failed; without those whose step ended well or names others alone."""
+    failures = {each.step_key: each for each in _events(instance, run, DagsterEventType.STEP_FAILURE)}
+    well = {each.step_key for each in _events(instance, run, DagsterEventType.STEP_SUCCESS)}
+    cut_off = why_run(instance, run.run_id) if set(steps.values()) - failures.keys() - well else ""
+    tables, found = {table_of(key) for key in steps}, dict[dg.AssetKey, str]()
+    for key, step in steps.items():
+        if step in failures:
+            named, table = errors_of(failures[step]), table_of(key)
+            if table in named:
+                found[key] = str(named[table]["message"])
+            elif not named or named.keys() - tables:
+                found[key] = why_step(failures[step])
+        elif step not in well:
+            found[key] = cut_off
+    return found
+
+
+def _events(instance: dg.DagsterInstance, run: DagsterRun, kind: DagsterEventType) -> list[dg.DagsterEvent]:
+    records = instance.get_records_for_run(run.run_id, of_type=kind).records
+    return [event for each in records if (event := each.event_log_entry.dagster_event)]

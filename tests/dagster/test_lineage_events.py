@@ -149,6 +149,34 @@ def test_a_failure_is_told_in_the_words_of_its_cause(defs, instance, receiver, m
     ]
 
 
+@pytest.mark.parametrize("orders", [None, "no rights"])
+def test_a_table_that_stopped_is_told_in_its_own_words_and_one_that_did_not_as_complete(
+    defs, instance, receiver, monkeypatch, orders
+):
+    """Given steps that fail, one naming the tables that stopped, when their ends are told, then each table has its own error and one without is no failure."""
+    says = {"web.clicks": "topic clicks is missing", **({"shop.orders": orders} if orders else {})}
+
+    def stops(context, *_args, **_how):
+        slow = table_key("shop.audit") in context.selected_asset_keys
+        named = {} if slow else {table: {"message": each} for table, each in says.items()}
+        raise dg.Failure("disk full" if slow else "; ".join(says.values()), named, allow_retries=False)
+
+    cursor = tick(defs, instance, None)
+    monkeypatch.setattr(assets.runs.lane, "run_tables", stops)
+    keys = [table_key(table) for table in ("shop.orders", "web.clicks", "shop.audit")]
+    job = defs.resolve_job_def("ingest")
+    job.execute_in_process(instance=instance, asset_selection=keys, raise_on_error=False)
+    tick(defs, instance, cursor)
+    ends = [each for each in receiver.events if each["eventType"] != "START"]
+    told = {
+        each["outputs"][0]["name"]: each["run"]["facets"].get("errorMessage", {}).get("message")
+        for each in ends
+    }
+    assert told == {"shop.orders": None, **says, "shop.audit": "disk full"}
+    failed = {each["outputs"][0]["name"] for each in ends if each["eventType"] == "FAIL"}
+    assert failed == {*says, "shop.audit"}
+
+
 def test_a_run_that_was_ended_tells_no_rows_of_what_it_had_published(defs, instance, receiver, monkeypatch):
     """Given a table whose result tells only how many rows it has, as that of a run that was ended does, then these are not told as written."""
 
