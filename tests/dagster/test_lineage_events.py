@@ -224,10 +224,15 @@ def test_an_end_that_dagster_writes_after_a_later_one_is_told_once(defs, instanc
     assert len(json.loads(cursor)["late"]) == 1, "what is older than a minute is forgotten"
 
 
-def test_a_login_in_the_address_of_the_catalog_is_told_to_nobody(where, receiver, instance, monkeypatch):
-    """Given a REST catalog whose address has user and password in it, then the dataset is its address without them."""
+@pytest.mark.parametrize(
+    ("warehouse", "place"), [("", "https://catalog/api"), (", warehouse: prod", "https://catalog/api/prod")]
+)
+def test_a_login_in_the_address_of_the_catalog_is_told_to_nobody(
+    where, receiver, instance, monkeypatch, warehouse, place
+):
+    """Given a REST catalog whose address has user and password in it, then the dataset is in its address without them, and in the warehouse where that is named: others are behind the same address."""
     sql = 'type: sql, uri: "sqlite:////nowhere/catalog.db", warehouse: "file:///nowhere"'
-    rest = 'type: rest, uri: "https://svc:hunter2@catalog/api/"'
+    rest = f'type: rest, uri: "https://svc:hunter2@catalog/api/"{warehouse}'
     text = where.platform_file.read_text().replace(sql, rest)
     where.platform_file.write_text(
         f"{text}openlineage: {{transport: {{type: http, url: 'http://127.0.0.1:{receiver.port}'}}}}\n"
@@ -238,7 +243,7 @@ def test_a_login_in_the_address_of_the_catalog_is_told_to_nobody(where, receiver
     tick(made, instance, cursor)
     assert "hunter2" not in json.dumps(receiver.events)
     (output,) = receiver.find("COMPLETE", "ingest.shop.orders")["outputs"]
-    assert output["namespace"] == "https://catalog/api"
+    assert output["namespace"] == place
 
 
 def test_the_review_pack_is_no_dataset(defs, instance, receiver, monkeypatch):

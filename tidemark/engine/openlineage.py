@@ -1,6 +1,7 @@
 """OpenLineage events: what a run did to one table, with columns and where they come from.
 
-Datasets: a topic is `kafka://<first bootstrap server>` / `<topic>`, a table `<catalog uri or warehouse>` / its name.
+Datasets: a topic is `kafka://<first bootstrap server>` / `<topic>`, a table `<warehouse>` / its name; of a REST catalog
+`<uri>/<warehouse>`, for one address serves many.
 A run of many tables is one run per table; its id is derived, so that an event that is sent twice is the same event.
 """
 
@@ -123,7 +124,8 @@ class Speaker:
         catalog = self._platform.catalog
         uri = str(catalog.uri or "")
         is_url = urlsplit(uri).scheme in {"http", "https"}
-        place = without_login(uri) if is_url else str(catalog.warehouse or catalog.name)
+        warehouse = str(catalog.warehouse or "")
+        place = f"{without_login(uri).rstrip('/')}/{warehouse}" if is_url else warehouse or catalog.name
         return place.rstrip("/"), source
 
     def _schema(self, table: str) -> dict[str, Any]:
