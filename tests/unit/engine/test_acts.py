@@ -241,6 +241,18 @@ def test_an_approval_logs_the_changes_that_it_made(tmp_path: Path) -> None:
     assert "impossible" not in {each["verdict"] for each in done["changes"]}
 
 
+def test_the_log_keeps_no_values_of_rows_that_broke_a_rule(lake: Lake) -> None:
+    """Given a backfill of rows that break a rule, when it is logged, then whoever asked sees their values, and the log, which nobody erases, tells where they are."""
+    sample = {"partition": 0, "offset": 7, "values": {"email": "ann@shop.example"}}
+    rule = {"rule": "email is_in", "on_failure": "quarantine", "failed": 1, "samples": [sample]}
+    shown = log_operation(lake, ANN, "backfill", "shop.orders", {"step": "load", "rules": [rule]})
+    assert shown.as_json()["arguments"]["rules"] == [rule]
+    [row] = lake.catalog.load_table(log_table(lake)).scan().to_arrow().to_pylist()
+    assert "ann@shop" not in row["arguments"]
+    logged = [{**rule, "samples": [{"partition": 0, "offset": 7, "values": {}}]}]
+    assert json.loads(row["arguments"])["rules"] == logged
+
+
 def test_the_plan_of_the_table_beside_it_is_told_whose_it_is(tmp_path: Path) -> None:
     """Given plans that wait of an append table and of its upsert table, when one is approved by the other's name, then the refusal names the table that it is of."""
     said = ORDERS.replace("{id: bigint}", "{id: bigint, note: string}")

@@ -145,7 +145,7 @@ def _append(lake: Lake, operation: Operation) -> None:
         "by": operation.by,
         "verb": operation.verb,
         "table": operation.table,
-        "arguments": json.dumps(dict(operation.arguments), sort_keys=True, default=str),
+        "arguments": json.dumps(_without_values(operation.arguments), sort_keys=True, default=str),
         "reason": operation.reason,
         "before_snapshot": operation.before_snapshot,
         "after_snapshot": operation.after_snapshot,
@@ -163,6 +163,15 @@ def _append(lake: Lake, operation: Operation) -> None:
         log.overwrite(pa.Table.from_pylist([row], schema=_SCHEMA.as_arrow()), overwrite_filter=same)
     else:
         log.append(pa.Table.from_pylist([row], schema=_SCHEMA.as_arrow()))
+
+
+def _without_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The log is only ever added to: it says where rows are that broke a rule, and keeps none of their values."""
+    rules = [
+        {**each, "samples": [{**sample, "values": {}} for sample in each.get("samples", ())]}
+        for each in arguments.get("rules", ())
+    ]
+    return {**arguments, **({"rules": rules} if rules else {})}
 
 
 def _grown(log: Table) -> Table:
