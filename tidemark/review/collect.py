@@ -276,7 +276,10 @@ def _names(facts: Facts, current: Status | None) -> dict[str, datetime | None]:
 def _operations(
     lake: Lake, tables: Mapping[str, Mapping[str, datetime | None]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """What people did to each of the tables under its names, up to the time of a name if it has one, newest first."""
+    """What people did to each of the tables under its names, newest first.
+
+    Up to the time of a name it is of the table that had it until then, not of those that got the name later.
+    """
     log = load(lake.catalog, log_table(lake))
     if log is None:
         return {}
@@ -287,8 +290,10 @@ def _operations(
     found: dict[str, list[dict[str, Any]]] = {table: [] for table in tables}
     rows = log.scan(row_filter=In(term="table", literals=owners)).to_arrow()
     for row in rows.sort_by([("at", "descending")]).to_pylist():
-        for table, until in owners[row["table"]]:
-            if (until is None or row["at"] <= until) and len(found[table]) < OPERATIONS:
+        had = [(table, until) for table, until in owners[row["table"]] if until is None or row["at"] <= until]
+        first = min((until for _, until in had if until), default=None)
+        for table, until in had:
+            if until == first and len(found[table]) < OPERATIONS:
                 at, arguments = row["at"].isoformat(), _plain(row["arguments"])
                 found[table].append({**row, "at": at, "arguments": arguments})
     return found
