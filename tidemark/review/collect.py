@@ -2,9 +2,10 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,9 @@ def reviews(
     current = {upserts[each.table].append.table: each for each in merged}
     names = {each.contract.table: _names(each, current.get(each.contract.table)) for each in facts}
     operations, unlisted = asked(lambda: _operations(lake, names))
-    known = _Known(seen, lineage, inverse(lineage), marts, operations or {}, unlisted)
+    made = {mart.table for mart in marts} | upsert_tables(lake.configuration.contracts).keys()
+    below = inverse(_standing(lake, lineage, made))
+    known = _Known(seen, lineage, below, marts, operations or {}, unlisted)
     return [
         _review(lake, known, each, stands[each.contract.table], current.get(each.contract.table))
         for each in facts
@@ -159,7 +162,10 @@ def reviews(
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of all tables together; `below` is the `inverse` lineage, `unlisted` why operations are missing."""
+    """What is known of all tables together; `unlisted` says why operations are missing.
+
+    `below` is the `inverse` lineage, of tables that are there.
+    """
 
     seen: discovery.Discovery
     lineage: Lineage
@@ -167,6 +173,13 @@ class _Known:
     marts: Sequence[Mart]
     operations: Mapping[str, Sequence[Mapping[str, Any]]]
     unlisted: State | None
+
+
+def _standing(lake: Lake, lineage: Lineage, made: Collection[str]) -> Lineage:
+    """Without tables that nobody has `made` and the catalog has no more: the discovery file forgets no mart."""
+    others = {table for table, columns in lineage.items() if columns and table not in made}
+    gone = {each for each in others if asked(partial(lake.catalog.table_exists, each))[0] is False}
+    return {table: columns for table, columns in lineage.items() if table not in gone}
 
 
 def _review(lake: Lake, known: _Known, facts: Facts, status: Status, current: Status | None) -> Review:

@@ -11,13 +11,14 @@ from pyiceberg.table import Table
 from tidemark.domain.ledger.backfill import CUTOVER
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
+from tidemark.domain.lineage.column_lineage import inverse, made_of_it
 from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.schema.history import HISTORY
 from tidemark.engine.table.branch import main_at, ref_at
 from tidemark.engine.table.operations import _SCHEMA, log_table
 from tidemark.review import receipts as telling
-from tidemark.review.collect import _names, _operations
+from tidemark.review.collect import _names, _operations, _standing
 from tidemark.review.receipts import cutover_of, fates_of, receipts_of, way_back
 
 
@@ -79,6 +80,16 @@ def test_what_people_did_before_a_rename_is_collected_and_nothing_of_a_later_tab
         "b": [3, 1],
         "c": [4],
     }
+
+
+def test_a_mart_that_is_gone_holds_nothing_and_one_that_was_only_taken_out_of_the_project_does(tmp_path):
+    """Given marts that the project has no more, when one is still in the catalog, then columns are in that one, and in those of the project, built yet or not."""
+    lake, tables = _lake(tmp_path), ("marts.gone", "marts.left", "marts.new")
+    lake.catalog.create_namespace("marts")
+    lake.catalog.create_table("marts.left", pa.table({"mail": ["a"]}).schema)
+    lineage = {table: {"mail": [("shop.orders", "email")]} for table in tables}
+    below = inverse(_standing(lake, lineage, {"marts.new"}))
+    assert made_of_it(below, "shop.orders", "email") == [("marts.left", "mail"), ("marts.new", "mail")]
 
 
 def _with_receipts(tmp_path, *ledgers):
