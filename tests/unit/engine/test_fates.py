@@ -17,6 +17,7 @@ from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, Ledger
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE, NOTED
 from tidemark.engine.access.table_state import read_state
 from tidemark.engine.verify import fates
+from tidemark.engine.verify.fates import SHOWN, _text
 from tidemark.engine.verify.peek import Peek
 from tidemark.engine.verify.where import where_offset
 
@@ -126,3 +127,12 @@ def test_retentions_own_delete_puts_no_younger_record_in_doubt(
     [told] = where_offset(lake, ORDERS, 0, 1)
     assert (told.fate, told.lost) == (fate, lost)
     assert len(told.facts.get("foreign_commits", [])) == commits
+
+
+def test_long_text_is_shown_as_text_wherever_it_is_cut() -> None:
+    """Given text of two-byte letters, when one of them straddles the cut, then what is before it is shown; bytes that are no text, also a letter that its own end cuts, are shown as such."""
+    for before in ("", "a"):
+        text = before + "é" * SHOWN
+        assert text.startswith(_text(text.encode()) or "-")
+    assert _text("aé".encode()[:-1]) == "0x61c3"
+    assert (_text(b"\xff" * 3), _text(b""), _text(None)) == ("0xffffff", "", None)

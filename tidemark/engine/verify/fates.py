@@ -1,5 +1,6 @@
 """The fate of a record as its table, the quarantine and Kafka tell it, with the facts that belong to it."""
 
+from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -32,6 +33,7 @@ from tidemark.engine.verify.provenance import (
 
 SHOWN = 2_000
 """Bytes of a value that are shown."""
+_UTF8 = getincrementaldecoder("utf-8")
 UNDECIDED = "its batch counted {}, and rows have been deleted since: it is one or the other"
 
 
@@ -279,6 +281,6 @@ def _text(value: bytes | None) -> str | None:
     if value is None:
         return None
     try:
-        return value[:SHOWN].decode("utf-8")
+        return _UTF8().decode(value[:SHOWN], final=len(value) <= SHOWN)  # a letter may straddle the cut
     except UnicodeDecodeError:
         return "0x" + value[:SHOWN].hex()
