@@ -275,6 +275,12 @@ def test_the_plan_of_the_table_beside_it_is_told_whose_it_is(tmp_path: Path) -> 
             approve(lake, contract, "neither", ANN)
 
 
+def test_nobody_approves_by_the_name_of_the_contract(lake: Lake, contract: Contract) -> None:
+    """Given a contract without approvers, when somebody declares to be `contract`, by which the history means what nobody had to approve, then that is refused."""
+    with pytest.raises(Refused, match="needs no approval"):
+        approve(lake, contract, "5f0c", replace(ANN, by="contract"))
+
+
 def test_an_approval_that_is_logged_late_has_both_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,12 @@ def approve(
             next_step="ask one of them, or mend `approvers` in the contract",
             table=contract.table,
         )
+    if who == "contract":
+        raise Refused(
+            "contract is the name under which a table's history has what needs no approval",
+            next_step="--by somebody",
+            table=contract.table,
+        )
     approval = Approval(plan, who, signature.reason, signature.by, signature.authenticated)
     for _ in range(LOOKS - 1):
         with suppress(Overtaken):
