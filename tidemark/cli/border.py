@@ -99,9 +99,14 @@ def end_as_by_ctrl_c(*numbers: signal.Signals) -> None:
             signal.signal(number, _as_interrupt)
 
 
-def _as_interrupt(_number: int, _frame: FrameType | None) -> None:
+def _as_interrupt(number: int, frame: FrameType | None) -> None:
+    """By what takes Ctrl-C at this moment: while a run is at work that is Dagster's, by which it is canceled."""
     _interrupted.set()
-    raise KeyboardInterrupt
+    by_ctrl_c = signal.getsignal(signal.SIGINT)
+    if callable(by_ctrl_c) and by_ctrl_c is not _as_interrupt:
+        by_ctrl_c(number, frame)
+    else:
+        raise KeyboardInterrupt
 
 
 def _end(code: int, *, own: bool) -> NoReturn:

@@ -172,13 +172,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("home")
-def test_a_run_that_is_interrupted_tells_of_upsert_tables_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given a table and its upsert table, when Ctrl-C ends the ingest, then both have an object, and nothing is merged."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_interrupted_tells_of_upsert_tables_too(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a table and its upsert table, when Ctrl-C or the end of the terminal ends the ingest, then both have an object, and nothing is merged."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
     ran: list[str] = []
 
     @dg.op
     def works() -> None:
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(number)
 
     @dg.job
     def ingest() -> None:
