@@ -117,7 +117,7 @@ def _looked_at(configuration: Configuration, contracts: Sequence[Contract]) -> M
 def _as_outcome(status: Status, cluster: str) -> Outcome:
     state, table = status.state, status.table
     if state in FINE:
-        return core.Outcome(table, state=state).as_json()
+        return _unless_paused(core.Outcome(table, state=state).as_json(), status.lag_records)
     kind = Outage if state in OUTAGES else Stopped
     fault = kind(state, table, "", topic=status.topic, cluster=cluster, next_step=status.remedy or "")
     return core.Outcome(table, state=state, error=fault.as_json()).as_json()

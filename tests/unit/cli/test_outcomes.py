@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,17 @@ from tidemark.cli.border import FINDING, INTERRUPTED, report
 from tidemark.cli.change import _operation, remade
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.main import app
-from tidemark.cli.run import _as_append, ended_early, told_by
+from tidemark.cli.run import _as_append, _as_outcome, ended_early, told_by
 from tidemark.cli.status import statuses
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Interrupted, Outage, Overtaken, Refused, Stopped, TidemarkError
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.kafka import KafkaAdmin
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.look.status import Facts, judge
 
 KEYS = ["table", "state", "commits", "rows", "from", "next", "snapshot_id", "seconds", "error"]
 
@@ -255,6 +261,23 @@ def test_an_upsert_table_alone_that_is_not_there_stands_as_status_says(tmp_path,
     assert (outcome["error"]["kind"], outcome["error"]["table"]) == ("Outage", "shop.orders")
     stands = CliRunner().invoke(app, ["status", "shop.orders_current", "--json"])
     assert [each["state"] for each in json.loads(stands.stdout)] == ["kafka_down"]
+
+
+@pytest.mark.parametrize(("waits", "told"), [(3, "3 records wait"), (0, None)])
+def test_an_upsert_table_alone_whose_append_table_is_paused_has_not_caught_up(waits, told):
+    """Given an append table that is paused, when its upsert table alone is run and is not there, then a script is told so where records wait."""
+    contract = Contract.model_validate({"topic": "orders", "table": "shop.orders"})
+    ledger = Ledger(cluster_id="c", topic_id="t", topic="orders", start={0: 0}, next={0: 0})
+    table = TableState("shop.orders", exists=True, ledger=ledger, properties={"tidemark.paused": "x"})
+    topic = Topic("orders", "c", "t", {0: 0}, {0: waits}, {0: waits})
+    stands = judge(
+        Facts(contract, table=table, topic=topic, quarantined=0),
+        poll=timedelta(seconds=5),
+        now=datetime.now(UTC),
+    )
+    found = _as_append("shop.orders_current", _as_outcome(stands, "main"))
+    assert found["state"] == "paused"
+    assert found["error"] is None if told is None else told in found["error"]["message"]
 
 
 @pytest.mark.usefixtures("home")
