@@ -62,6 +62,12 @@ def test_layout_and_lag_are_those_of_the_append_table_unless_said_otherwise():
     assert other.target_lag.total_seconds() == 300
 
 
+def test_its_digest_is_of_its_own_content_whatever_was_asked_for_before():
+    """Given an append table whose digest a run or the definitions have asked for, then the upsert table's is the same as without that."""
+    asked = current()
+    assert asked.append.digest != asked.contract.digest == current().contract.digest
+
+
 def test_an_offset_counts_within_its_epoch_and_needs_no_memory():
     assert current().order == (("_kafka", "epoch"), ("_kafka", "offset"))
     assert not current().remembers

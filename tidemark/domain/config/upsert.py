@@ -37,7 +37,7 @@ class UpsertTable:
     def contract(self) -> Contract:
         """The upsert table as if a contract of its own made it; its topic is the append table."""
         said = self.upsert
-        return self.append.model_copy(
+        made = self.append.model_copy(
             update={
                 "table": said.table,
                 "topic": self.append.table,
@@ -50,6 +50,8 @@ class UpsertTable:
                 "description": f"Current state of `{self.append.table}` by {', '.join(said.keys)}",
             }
         )
+        made.__dict__.pop("digest", None)  # the append table's, where that was asked for before
+        return made
 
     @property
     def _freshness(self) -> Freshness:
