@@ -11,9 +11,8 @@ Two more things follow from connections that stay open: what is new stands in th
 watches a run watches that too; and processes that start at once on an empty folder make its tables one by one.
 """
 
-import fcntl
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -39,6 +38,8 @@ from dagster._serdes import ConfigurableClassData
 from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
 from watchdog.events import FileSystemEvent
 from watchdog.observers import Observer
+
+from tidemark.engine.alone import alone
 
 FILES = 16
 """Databases that are kept open: three for all runs, and one for each run that is written or looked at."""
@@ -151,13 +152,10 @@ class _Watched(SqliteEventLogStorageWatchdog):
         self._process_log()
 
 
-@contextmanager
-def _alone(folder: str) -> Iterator[None]:
+def _alone(folder: str) -> AbstractContextManager[None]:
     """One process at a time makes or compares tables in a folder: Dagster looks first, then makes what is missing."""
     Path(folder).mkdir(parents=True, exist_ok=True)
-    with Path(folder, "tables.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    return alone(Path(folder, "tables.lock"))
 
 
 _READY: set[str] = set()

@@ -1,5 +1,7 @@
 """Rules of the instance: Dagster accepts our settings, a lane has one run at a time, and your settings stay yours."""
 
+import errno
+import fcntl
 import shutil
 import signal
 import sqlite3
@@ -18,6 +20,7 @@ from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 
 from orchestration.instance import prepare_dagster_home
 from orchestration.local_storage import LocalStorage
+from tidemark.cli.in_dagster import dagster_instance
 
 
 @pytest.fixture
@@ -100,6 +103,17 @@ def test_processes_that_start_at_once_on_a_new_home_make_its_tables_once(home, _
     for file in files:
         with closing(sqlite3.connect(file)) as database:
             assert len(database.execute("SELECT version_num FROM alembic_version").fetchall()) == 1
+
+
+def test_the_command_line_works_where_the_file_system_knows_no_locks(home, monkeypatch):
+    """Given a folder whose file system refuses `flock`, when a command opens the instance, then it is made and answers."""
+
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with dagster_instance() as instance:
+        assert instance.get_runs() == []
 
 
 def test_whoever_watches_a_run_sees_each_event_when_it_is_written(home):

@@ -3,7 +3,6 @@
 So they show in the UI like any run, and work when no webserver, daemon or code server is up.
 """
 
-import fcntl
 import logging
 import os
 import warnings
@@ -22,6 +21,7 @@ from sensors.dead_runs import bury
 from tidemark.cli.border import debugging
 from tidemark.domain.errors import Refused
 from tidemark.engine.alive import alive
+from tidemark.engine.alone import alone
 from tidemark.engine.config.configuration import places
 
 _INTERRUPT = dg.DagsterExecutionInterruptedError.__name__
@@ -44,9 +44,8 @@ def dagster_instance() -> Iterator[DagsterInstance]:
             next_step="make that folder, or unset DAGSTER_HOME for the one in Tidemark's home",
         )
     with ExitStack() as stack:
-        with (home / ".tidemark.lock").open("w") as lock:
-            # two that open a new instance at once would both make its tables
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        # two that open a new instance at once would both make its tables
+        with alone(home / ".tidemark.lock"):
             instance = stack.enter_context(DagsterInstance.get())
             instance.get_runs(limit=1)
             instance.all_asset_keys()

@@ -1,5 +1,7 @@
 """Rule: the discovery file is a cache; whatever is wrong with it, definitions still load."""
 
+import errno
+import fcntl
 import threading
 
 import pytest
@@ -62,6 +64,15 @@ def test_writers_do_not_undo_each_other(tmp_path):
     for thread in threads:
         thread.join()
     assert set(read(tmp_path).clusters) == {f"c{n}" for n in range(8)}
+
+
+def test_a_file_system_without_locks_does_not_keep_it_from_being_written(tmp_path, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    assert update(tmp_path, lambda d: d.with_topics("main", {"t": {"partitions": 1}}))
+    assert read(tmp_path).topics("main") == {"t": {"partitions": 1}}
 
 
 def test_columns_are_shown_when_the_definitions_that_are_loaded_have_them(tmp_path):

@@ -8,18 +8,17 @@ Of an incremental mart it alone knows what older rows were made of. `<home>/disc
  "served": {table: digest of the columns that the orchestrator's definitions show}}
 """
 
-import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from tidemark.domain.columns.types import Struct
+from tidemark.engine.alone import alone
 
 VERSION = 1
 FILE = "discovery.json"
@@ -143,7 +142,7 @@ def update(home: Path, change: Callable[[Discovery], Discovery]) -> bool:
     """
     try:
         home.mkdir(parents=True, exist_ok=True)
-        with _alone(home):
+        with alone(home / f"{FILE}.lock"):
             before = read(home)
             after = change(before)
             if after == before:
@@ -164,10 +163,3 @@ def _write(home: Path, discovery: Discovery) -> None:
     fresh = home / f"{FILE}.{os.getpid()}"
     fresh.write_text(json.dumps(content, sort_keys=True, default=dict), encoding="utf-8")
     fresh.replace(home / FILE)
-
-
-@contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    with (home / f"{FILE}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
