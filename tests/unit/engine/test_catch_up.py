@@ -91,6 +91,29 @@ def test_a_catalog_that_is_down_is_waited_for_by_one_table_for_all_until_it_answ
     assert slept == [1, 2, 4] * 4
 
 
+@pytest.mark.parametrize("takes", [0, 30])
+def test_a_spark_server_that_is_down_is_waited_for_once_though_tables_between_are_level(
+    lake, monkeypatch, takes
+):
+    """Given Spark that is gone, or answers nothing for 30 s, when tables with and without records are run by hand, then the waits of one are enough until a batch is published."""
+    clock, slept = [100.0], []
+    time = SimpleNamespace(monotonic=lambda: clock[0], perf_counter=lambda: clock[0], sleep=slept.append)
+    monkeypatch.setattr(catch_up_module, "time", time)
+    commit = Commit("shop.orders", 1, {}, {0: 5}, {0: Counts(3, 3)}, frozenset(), NOON, {}, 1, 100, NOON)
+
+    def busy(_goal):
+        clock[0] += takes
+        raise Outage("spark_down", "shop.orders", "no answer")
+
+    for batch in [busy, lambda _goal: None] * 3:
+        drained(lake, "shop.orders", lambda: None, batch, lambda: False)
+    assert slept == [1, 2, 4]
+    answers = iter([commit, None])
+    drained(lake, "shop.orders", lambda: None, lambda _goal: next(answers), lambda: False)
+    drained(lake, "shop.orders", lambda: None, busy, lambda: False)
+    assert slept == [1, 2, 4] * 2
+
+
 def test_a_cluster_that_does_not_answer_is_asked_once_for_all_tables_of_a_run(lake, monkeypatch):
     """Given a dead cluster, when a run has looked and tells of many tables, or many are begun by hand, then none waits for it again; a batch asks in earnest."""
     monkeypatch.setattr(kafka, "TIMEOUT", 2)

@@ -67,7 +67,7 @@ class Lake:
         self.counted: dict[str, Counted] = {}
         """What waits in quarantine tables, as it was counted last."""
         self.waited_for: dict[State, float] = {}
-        """Outages that a table has waited out in vain: until when (monotonic) others do not wait for them."""
+        """Outages that a table has waited out in vain: whoever begins until then (monotonic) does not wait for them."""
         self.loaded: Callable[[str], bool] = lambda _: False
         """Whether some run has loaded a table: whoever has records of runs says so here."""
 

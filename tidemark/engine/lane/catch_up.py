@@ -71,18 +71,22 @@ def through_outages(lake: Lake, attempt: Callable[[], T], stop: Callable[[], boo
     """
     turn = 0
     while True:
+        began = time.monotonic()
         try:
             with renewing_spark(lake):
                 found = attempt()
         except Outage as outage:
-            if turn == RETRIES and outage.state in _OF_ALL:
+            in_vain = turn == RETRIES or began < lake.waited_for.get(outage.state, 0)
+            if in_vain and outage.state in _OF_ALL:
                 lake.waited_for[outage.state] = time.monotonic() + _WAIT
-            if turn == RETRIES or stop() or time.monotonic() < lake.waited_for.get(outage.state, 0):
+            if in_vain or stop():
                 raise
             time.sleep(2.0**turn)
             turn += 1
         else:
-            lake.waited_for.clear()
+            lake.waited_for.pop("catalog_down", None)
+            if isinstance(found, Commit):  # a table that is level, or a look, has asked nothing else
+                lake.waited_for.clear()
             return found
 
 
