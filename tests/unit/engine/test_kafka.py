@@ -1,6 +1,6 @@
 """Rule: a partition whose leader is being elected is asked again; it is down only when that takes too long."""
 
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
 from weakref import ref
 
@@ -201,35 +201,74 @@ def test_an_outage_says_why_the_client_cannot_connect(monkeypatch):
         KafkaAdmin("main", {"bootstrap.servers": "127.0.0.1:1"}).cluster_id()
 
 
-def test_a_cluster_that_gave_no_answer_rests_for_as_long_as_it_took_and_is_believed_once_it_answers(
-    admin, monkeypatch
-):
-    """Given an ask that took 10 s in vain, when tables are asked for, then they are told so for 10 s; not after an answer."""
+class Slow(Topics):
+    """A cluster that gives no answer for 10 s as often as `in_vain` says; `asked`: how often it was asked."""
+
+    def __init__(self, clock, in_vain):
+        super().__init__()
+        self.clock, self.in_vain, self.asked = clock, in_vain, 0
+
+    def describe_cluster(self, **_):
+        self.asked += 1
+        if self.asked > self.in_vain:
+            return super().describe_cluster()
+        self.clock[0] += 10
+        return done(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+
+
+@pytest.fixture
+def slow(admin, monkeypatch):
     clock = [100.0]
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    made = admin()
-    made.require_answers()
-    answer = Future()
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=lambda _: None))
 
-    def describe_cluster(**_):
-        clock[0] += 10
-        return answer
+    def make(in_vain):
+        made = admin()
+        monkeypatch.setattr(made, "_admin", Slow(clock, in_vain))
+        return made, made._admin
 
-    made._admin.describe_cluster = describe_cluster
-    answer.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+    return make
+
+
+@pytest.mark.parametrize("of_a_batch", [False, True])
+def test_one_slow_answer_fails_no_table_of_many(slow, of_a_batch):
+    """Given a cluster that does not answer once, be it a table or a batch before that asks, when tables are asked for side by side, then all are told of their topics."""
+    made, cluster = slow(in_vain=1)
+    if of_a_batch:
+        with pytest.raises(Outage):
+            made.describe(["orders"])
+    with ThreadPoolExecutor(4) as tables:
+        found = list(tables.map(lambda _: made.describe(["orders"], one_of_many=True), range(8)))
+    assert [each["orders"].end for each in found] == [{0: 7}] * 8
+    assert cluster.asked == 9
+
+
+def test_a_cluster_that_gave_no_answer_twice_rests_for_as_long_as_it_took_and_is_believed_once_it_answers(
+    slow,
+):
+    """Given asks that took 10 s in vain, when many tables are asked for, then two ask, and the others are told so for 10 s; not after an answer."""
+    made, cluster = slow(in_vain=4)
+
+    def ask(**options):
+        made.describe(["orders"], **options)
+
+    for _ in range(5):
+        with pytest.raises(Outage):
+            ask(one_of_many=True)
+    assert (cluster.asked, cluster.clock) == (2, [120])
+    cluster.clock[0] = 129.9
     with pytest.raises(Outage):
-        made.cluster_id()
-    clock[0] = 119.9
+        ask(one_of_many=True)
+    assert cluster.asked == 2
+    cluster.clock[0] = 130
+    for _ in range(5):
+        with pytest.raises(Outage):
+            ask(one_of_many=True)
+    assert cluster.asked == 3, "it was down when it was asked last"
     with pytest.raises(Outage):
-        made.require_answers()
-    clock[0] = 120.0
-    made.require_answers()
-    with pytest.raises(Outage):
-        made.cluster_id()
-    answer = Future()
-    answer.set_result(SimpleNamespace(cluster_id="c"))
-    assert made.cluster_id() == "c"
-    made.require_answers()
+        ask()
+    ask()
+    ask(one_of_many=True)
+    assert cluster.asked == 6
 
 
 def test_a_client_that_is_lost_is_gone_at_once_and_the_next_one_is_another(tmp_path):

@@ -6,8 +6,10 @@ confluent-kafka's AdminClient answers a whole round for many topics at once; err
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from threading import Lock
 from typing import Any
 from weakref import WeakMethod
 
@@ -67,7 +69,9 @@ class KafkaAdmin:
         self._auth_failed = False
         self._lately: dict[str, _Described] = {}
         self._silent: tuple[float, Outage | Stopped] | None = None
-        """Why the cluster did not answer: until when (monotonic) `require_answers` says so."""
+        """Why the cluster did not answer last; until when (monotonic) `_heard` says so once it was `_given_up`."""
+        self._given_up = False
+        self._hearing = Lock()
         remember = WeakMethod(self._remember)  # else a client that was lost keeps its threads for a while
         self._admin = AdminClient(
             {
@@ -95,18 +99,23 @@ class KafkaAdmin:
         except (Outage, Stopped) as fault:
             self._silent = 2 * time.monotonic() - began, fault
             raise
-        self._silent = None
+        self._silent, self._given_up = None, False
         return str(found.cluster_id) if found.cluster_id else None
 
-    def require_answers(self) -> None:
-        """For those who ask for one table after another: a cluster that gave no answer rests for as long as it took.
+    def _heard(self) -> str | None:
+        """`cluster_id` for those who ask for one table after another: one answer may be slow, and is asked for again.
 
-        Raises:
-            Outage, Stopped: what came of asking it last.
+        A cluster that has given none to two in a row rests for as long as the last one took.
         """
-        silent = self._silent
-        if silent and time.monotonic() < silent[0]:
-            raise silent[1]
+        with self._hearing:
+            silent = self._silent
+            if silent and self._given_up and time.monotonic() < silent[0]:
+                raise silent[1]
+            if silent is None:
+                with suppress(Outage):
+                    return self.cluster_id()
+            self._given_up = True
+            return self.cluster_id()
 
     def topics(self) -> dict[str, int]:
         """Every topic that we may see, with its number of partitions; internal topics left out."""
@@ -116,14 +125,16 @@ class KafkaAdmin:
             raise self._translated(error) from error
         return {name: len(t.partitions) for name, t in listed.items() if not name.startswith("__")}
 
-    def describe(self, topics: Sequence[str]) -> dict[str, Topic]:
+    def describe(self, topics: Sequence[str], *, one_of_many: bool = False) -> dict[str, Topic]:
         """The topics as they are now; a topic that does not exist is absent.
+
+        `one_of_many`: for those who ask for one table after another, of a cluster that may be down for all of them.
 
         Raises:
             Outage: `kafka_down`.
             Stopped: `permission_denied`.
         """
-        found = self._looked_at(topics, {}, whole=True)
+        found = self._looked_at(topics, {}, whole=True, one_of_many=one_of_many)
         for answer in found.values():
             if not isinstance(answer, Topic):
                 raise answer
@@ -156,12 +167,17 @@ class KafkaAdmin:
         return {name: each for name, each in there.items() if each is not None and each.at > since}
 
     def _looked_at(
-        self, topics: Sequence[str], known: Mapping[str, _Described], *, whole: bool
+        self,
+        topics: Sequence[str],
+        known: Mapping[str, _Described],
+        *,
+        whole: bool,
+        one_of_many: bool = False,
     ) -> dict[str, Topic | Outage | Stopped]:
         """Those of the topics that are there, or why one cannot be looked at."""
         if not topics:
             return {}
-        cluster_id = self.cluster_id()
+        cluster_id = self._heard() if one_of_many else self.cluster_id()
         faults: dict[str, Outage | Stopped] = {}
         described = self._described([name for name in topics if name not in known], faults) | dict(known)
         partitions = {name: each.partitions for name, each in described.items()}

@@ -188,16 +188,14 @@ class Lake:
             return self._registries[cluster]
 
     def topic(self, contract: Contract, *, one_of_many: bool = False) -> Topic:
-        """The contract's topic as it is now; for `one_of_many` tables a cluster is not asked that just was in vain.
+        """The contract's topic as it is now; `one_of_many`: a cluster that does not answer is not waited for by each.
 
         Raises:
             Stopped: `topic_missing`; `cluster_changed` where another cluster was read, which may have it.
         """
         with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
             kafka = self.kafka(contract.cluster)
-            if one_of_many:
-                kafka.require_answers()
-            found = kafka.describe([contract.topic]).get(contract.topic)
+            found = kafka.describe([contract.topic], one_of_many=one_of_many).get(contract.topic)
             if found is not None:
                 return found
             ledger = self.state(contract.table, ledger=False).ledger
