@@ -8,11 +8,10 @@ from time import monotonic
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.data_version import extract_data_version_from_entry
 
 from assets.checks.freshness import freshness_evaluation
-from assets.names import table_key, topic_key
-from assets.runs.report import published
+from assets.names import topic_key
+from assets.runs.report import published, told_receipt
 from sensors.cursor import CATALOG, Entry
 from sensors.merge_tick import MergeTick
 from sensors.tick import HANGS, Tick
@@ -129,7 +128,7 @@ def results_of_the_dead(
         except Outage:
             return
         tick.cache.entry(contract.table).owed = False
-        if state.receipt is None or _told(tick.instance, contract) == str(state.receipt):
+        if state.receipt is None or told_receipt(tick.instance, contract) == str(state.receipt):
             continue
         ledger = state.merged or state.ledger
         run = tick.instance.get_run_by_id(ledger.run_id) if ledger else None
@@ -144,13 +143,6 @@ def _is_due(tick: Tick, decision: Ask, table: str) -> bool:
         return False  # one that cannot be read now is not asked for at every tick
     stopped = entry.trouble is not None and entry.trouble.state != "failed"
     return not stopped or table in decision.tables
-
-
-def _told(instance: dg.DagsterInstance, contract: Contract) -> str | None:
-    """The receipt that the table's newest result in Dagster is of."""
-    entry = instance.get_latest_materialization_event(table_key(contract.table))
-    version = extract_data_version_from_entry(entry) if entry else None
-    return version.value if version else None
 
 
 def _furthest(lags: Sequence[Lag]) -> Lag:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.data_version import DATA_VERSION_TAG
+from dagster._core.definitions.data_version import DATA_VERSION_TAG, extract_data_version_from_entry
 
 from assets.checks.repeated import repeated
 from assets.column_lineage import from_append, from_topic
@@ -91,6 +91,13 @@ def published(
         tags={DATA_VERSION_TAG: str(state.receipt)},
     )
     yield from repeated(instance, contract)
+
+
+def told_receipt(instance: dg.DagsterInstance, contract: Contract) -> str | None:
+    """The receipt that the table's newest result in Dagster is of."""
+    entry = instance.get_latest_materialization_event(table_key(contract.table))
+    version = extract_data_version_from_entry(entry) if entry else None
+    return version.value if version else None
 
 
 def observation(contract: Contract, outcome: Outcome) -> dg.AssetObservation:

@@ -10,6 +10,7 @@ from launchpad import execute
 from assets.names import CORRECTED, RECEIPT
 from jobs.recovery import downstream
 from orchestration.definitions import build_defs
+from tidemark.domain.errors import Outage
 from tidemark.engine.config.configuration import Places
 from tidemark.engine.drill import drill as drill_module
 from tidemark.engine.operate import replay as replay_module
@@ -58,28 +59,36 @@ def test_a_replay_says_what_it_selects(defs, instance, lake, calls):
     ]
 
 
-@pytest.mark.parametrize(
-    ("after", "dry_run", "told"), [(2, False, True), (1, False, False), (2, True, False)]
-)
-def test_what_a_replay_has_published_is_a_result(defs, instance, lake, monkeypatch, after, dry_run, told):
-    """Given rows that come into a table by a replay, while its topic is quiet, then the table has a result, of which marts are built; not where nothing came."""
+@pytest.mark.parametrize("stops", [False, True])
+def test_what_a_replay_has_published_is_a_result(defs, instance, lake, monkeypatch, stops):
+    """Given rows that came into a table by a replay, or by one that died, while its topic is quiet, when it ends, stops on its way or finds all done, then the table has one result, of which marts are built."""
 
     def replay(_lake, contract, _selection, signature, **_):
-        arguments = {"read": 3}
-        return Operation("ada", "replay", contract.table, "why", signature.run_id, arguments, 1, after)
+        if stops:
+            raise Outage("spark_down", contract.table, "between two commits")
+        arguments = {"read": 0}
+        return Operation("ada", "replay", contract.table, "why", signature.run_id, arguments, 1, 1)
 
     monkeypatch.setattr(replay_module, "replay", replay)
     lake.tables["shop.orders"] = {"next": {0: 10}}
-    assert execute(defs, instance, "replay", quarantine=True, dry_run=dry_run).success
-    newest = instance.get_latest_materialization_event(dg.AssetKey(["shop", "orders"]))
+    orders = dg.AssetKey(["shop", "orders"])
+
+    def results(**options):
+        assert execute(defs, instance, "replay", quarantine=True, **options).success != stops
+        return [
+            each.asset_materialization for each in instance.fetch_materializations(orders, limit=9).records
+        ]
+
+    assert results(dry_run=True) == []
+    [shown] = results()
     state = lake.state("shop.orders")
-    assert (newest is not None) == told
-    if newest:
-        shown = newest.asset_materialization.metadata
-        assert (shown[RECEIPT].value, shown["dagster/row_count"].value) == (
-            str(state.receipt),
-            state.live_rows,
-        )
+    assert (shown.metadata[RECEIPT].value, shown.metadata["dagster/row_count"].value) == (
+        str(state.receipt),
+        state.live_rows,
+    )
+    assert len(results()) == 1
+    lake.tables["shop.orders"] = {"next": {0: 10}, "receipt": 99}
+    assert len(results()) == 2
 
 
 def test_a_rollback_names_its_target(defs, instance, lake, calls):
