@@ -24,13 +24,18 @@ LOOKS = 2
 
 
 def end_with_child() -> None:
-    """End this process when the one that serves the definitions, once it was there, is missing."""
-    while not _serves():
-        time.sleep(WANTED_EVERY.total_seconds())
-    missing = 0
+    """End this process when the newest one that serves the definitions, once it was there, is missing.
+
+    After a reload an older one stays until its runs are done, and answers nobody.
+    """
+    known: set[psutil.Process] = set()
+    newest, missing = None, 0
     while missing < LOOKS:
         time.sleep(WANTED_EVERY.total_seconds())
-        missing = 0 if _serves() else missing + 1
+        serving = _serving()
+        newest = next((each for each in reversed(serving) if each not in known), newest)
+        missing = missing + 1 if newest and newest not in serving else 0
+        known.update(serving)
     sys.stderr.write(
         "The process that serves the definitions is gone; without it nothing is answered: ending.\n"
     )
@@ -38,12 +43,13 @@ def end_with_child() -> None:
     os._exit(1)
 
 
-def _serves() -> bool:
+def _serving() -> list[psutil.Process]:
+    found = []
     for each in psutil.Process().children():
         with suppress(psutil.Error):  # it has just ended
             if "grpc" in each.cmdline():
-                return True
-    return False
+                found.append(each)
+    return found
 
 
 if __name__ == "__main__":

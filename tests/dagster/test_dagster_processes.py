@@ -4,7 +4,10 @@ import runpy
 import socket
 import subprocess
 import sys
+import threading
 import time
+from contextlib import ExitStack
+from datetime import timedelta
 
 import dagster as dg
 import dagster._daemon.cli
@@ -16,6 +19,7 @@ from dagster._daemon.daemon import MonitoringDaemon
 from dagster._grpc import server_watcher
 from dagster._grpc.client import DagsterGrpcClient
 
+from orchestration import code_server
 from orchestration.instance import prepare_dagster_home
 
 
@@ -77,3 +81,26 @@ def test_a_code_server_whose_child_is_gone_ends(definitions):
             assert b"The process that serves the definitions is gone" in server.stderr.read()
         finally:
             server.kill()
+
+
+def test_a_code_server_waits_for_no_older_child_when_the_newest_is_gone(monkeypatch):
+    """Given a child that a reload has left behind with its runs, when the newest is killed, then the code server ends; not when the older one does."""
+    ended = threading.Event()
+    monkeypatch.setattr(code_server, "WANTED_EVERY", timedelta(seconds=0.2))
+    monkeypatch.setattr(code_server.os, "_exit", lambda _: ended.set())
+    threading.Thread(target=code_server.end_with_child, daemon=True).start()
+    with ExitStack() as ends:
+
+        def child():
+            made = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "grpc"])
+            ends.callback(made.wait)
+            ends.callback(made.kill)
+            assert not ended.wait(1)
+            return made
+
+        first, second, third = child(), child(), child()
+        first.kill()
+        assert not ended.wait(1)
+        third.kill()
+        assert ended.wait(10)
+        assert second.poll() is None
