@@ -142,7 +142,16 @@ def test_whole_numbers_are_literals_to_the_last_digit(number):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.1, "0.1"), (".inf", "Infinity"), ("-inf", "-Infinity"), (1, "1")]
+    ("value", "text"),
+    [
+        (0.1, "0.1"),
+        (1, "1"),
+        (".inf", "Infinity"),
+        ("-inf", "-Infinity"),
+        ("-nan", "NaN"),
+        (" +1_000.5", "1000.5"),
+        ("\u0663", "3"),
+    ],
 )
 def test_floats_are_spelled_as_spark_reads_them(value, text):
     assert literal(DOUBLE, value) == text

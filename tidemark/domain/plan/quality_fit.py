@@ -138,13 +138,14 @@ def _text(kind: Primitive, number: Decimal) -> str:
 
 
 def _float(kind: Primitive, value: Value) -> str:
-    text = str(value).lower().removeprefix("+")
-    known = {".inf": "Infinity", "-.inf": "-Infinity", ".nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+    text = str(value).strip().lower().removeprefix("+")
+    text = {".inf": "inf", "-.inf": "-inf", ".nan": "nan"}.get(text, text)
     try:
-        float(known.get(text, text))
-    except ValueError:
+        float(text)
+        number = Decimal(text)
+    except (ValueError, InvalidOperation):
         raise ValueError(f"{value!r} is no {kind}") from None
-    return known.get(text, "NaN" if text == "nan" else text)
+    return "NaN" if number.is_nan() else str(number)
 
 
 def _time(kind: Primitive, value: Value) -> str:
