@@ -14,6 +14,7 @@ from tidemark.cli import status
 from tidemark.domain.plan.proposal import propose
 from tidemark.engine.ingest import microbatch
 from tidemark.engine.operate.approve import approve
+from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.preview import sample
 from tidemark.engine.preview.foresee import foresee
 from tidemark.engine.preview.survey import survey
@@ -116,6 +117,10 @@ def takes_another_type_once_approved(lakehouse, table, old, new):
     assert (outcome.error, outcome.rows) == (None, (2, 1, 0, 0, 1))
     assert {"id": 7, "who": None, "cents": 1} in table.rows()
     assert foresee(lakehouse.lake, table.contract).verdict == "nothing"
+    read, written, quarantined, tombstones, skipped = table.ledger["totals"]["0"]
+    replay_range(lakehouse.lake, table.contract, 0, 10, 15, Signature("ann", "passed over", "run-2"))
+    moved = [read, written + 5, quarantined, tombstones, skipped - 5]
+    assert table.ledger["totals"]["0"] == moved, "a part of a batch with rows of the old type"
 
 
 def test_a_table_goes_on_however_many_other_types_its_topic_shows(lakehouse, topic, monkeypatch):

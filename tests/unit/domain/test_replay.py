@@ -150,7 +150,7 @@ def test_a_truncate_that_became_a_row_had_been_skipped():
     now = Counts(5, 5)
     had = Counts(5, 3, skipped=2)
     assert (
-        counted_before(now, had, rows=3, tombstone_rows=0, quarantined=0, null_values=0, truncates=2) == had
+        counted_before(now, had, rows=3, tombstone_rows=0, quarantined=0, null_values=0, unskipped=2) == had
     )
 
 
@@ -165,8 +165,77 @@ def test_no_more_truncates_had_been_skipped_than_were_counted():
     """Given truncates that are rows today, when two rows are gone and none was ever skipped, then the rows were deleted."""
     now = Counts(5, 5)
     assert (
-        counted_before(now, now, rows=3, tombstone_rows=0, quarantined=0, null_values=0, truncates=2) == now
+        counted_before(now, now, rows=3, tombstone_rows=0, quarantined=0, null_values=0, unskipped=2) == now
     )
+
+
+FATES = ("row", "quarantined", "tombstone", "skipped")
+READ_AGAIN = st.lists(
+    st.tuples(st.sampled_from(FATES), st.booleans(), st.sampled_from(FATES[:2] + FATES[3:])), max_size=8
+)
+"""Records: what they were, whether somebody has deleted that since, and what they are today, if they have a value."""
+
+
+def counts(fates):
+    return Counts(len(fates), *map(fates.count, FATES))
+
+
+def told_of(records, known, unskipped=0):
+    """What the records had been by what is left of them, and what they are."""
+    had, left = (counts([was for was, gone, _ in records if not (cut and gone)]) for cut in (False, True))
+    now = counts([was if was == "tombstone" else becomes for was, _, becomes in records])
+    told = counted_before(
+        now,
+        known.plus(had),
+        rows=left.written,
+        tombstone_rows=0,
+        quarantined=left.quarantined,
+        null_values=had.tombstones,
+        unskipped=unskipped,
+    )
+    return told, had, now
+
+
+@given(READ_AGAIN, st.lists(st.sampled_from(FATES), max_size=8), st.integers(0, 8))
+def test_no_replay_takes_away_more_of_a_fate_than_was_ever_counted(records, elsewhere, unskipped):
+    """Given records that become anything, of which rows and quarantine rows were deleted, when read again, then the
+    totals are those of as many records, and none is negative."""
+    told, had, now = told_of(records, counts(elsewhere), unskipped)
+    whole = counts(elsewhere).plus(had)
+    before = ledger(totals={0: whole}, unrouted=whole.skipped)
+    after = replayed(before, Recount({0: told}, {0: now}, {0: [(0, 9)]}, reread=True), None, ENTRY)
+    assert after.totals[0].balanced
+    assert after.totals[0].read == whole.read
+    assert after.unrouted <= after.totals[0].skipped
+
+
+@given(READ_AGAIN)
+def test_of_batches_that_are_read_again_whole_the_counts_are_what_they_were(records):
+    """Given records that become anything, skipped ones rows among them, when nothing was deleted, then their batches
+    tell of each; likewise when all that was deleted are quarantine rows and none of the others had been skipped."""
+    whole = [(was, False, becomes) for was, _, becomes in records]
+    told, had, _ = told_of(whole, Counts())
+    assert told == had
+    few = [(was, was == "quarantined", becomes) for was, _, becomes in records if was != "skipped"]
+    told, had, _ = told_of(few, Counts())
+    assert told == had
+
+
+@given(READ_AGAIN, st.lists(st.sampled_from(FATES), max_size=8))
+def test_of_a_part_of_what_was_counted_rows_that_may_have_been_skipped_were(records, elsewhere):
+    """Given a table of another record type since, when a part is read again of which nothing was deleted, then the
+    records of that type had been skipped, whatever of any kind was counted elsewhere."""
+    whole = [(was, False, becomes) for was, _, becomes in records]
+    told, had, _ = told_of(whole, counts(elsewhere), unskipped=len(records))
+    assert told == had
+
+
+def test_what_was_without_a_route_is_never_more_than_what_was_skipped():
+    """Given a record type that has a table by now, when all of it is read again, then status no longer tells of it."""
+    before = ledger(totals={0: Counts(100, 5, skipped=95)}, unrouted=95)
+    was, now = Counts(100, 5, skipped=95), Counts(100, 60, skipped=40)
+    after = replayed(before, Recount({0: was}, {0: now}, {0: [(0, 100)]}, reread=True), None, ENTRY)
+    assert (after.totals[0], after.unrouted) == (now, 40)
 
 
 def test_the_last_truncate_that_is_no_row_is_known_until_it_is_read_again():

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from tidemark.domain.ledger.ledger import LEDGER_VERSION, Counts, Entry, Ledger, later
+from tidemark.domain.ledger.ledger import LEDGER_VERSION, Counts, Entry, Ledger, add_up, later
 from tidemark.domain.ledger.settlement import Settlement
 
 MOST_RANGES = 200
@@ -59,6 +59,7 @@ def replayed(ledger: Ledger, recount: Recount, settlement: Settlement | None, en
             "reloaded": joined_runs(ledger.reloaded, touched),
             "revision": ledger.revision + 1,
             "settlement": settlement,
+            "unrouted": min(ledger.unrouted, add_up(totals.values()).skipped),
             "truncates": _last_truncates(ledger, recount),
             "max_timestamp": later(ledger.max_timestamp, entry.max_timestamp),
             "watermark": later(ledger.watermark_of(entry.event_time), entry.watermark),
@@ -121,22 +122,25 @@ def counted_before(
     quarantined: int,
     null_values: int,
     quarantined_nulls: int = 0,
-    truncates: int = 0,
+    unskipped: int = 0,
 ) -> Counts:
     """How records that are counted as `now` were counted before they were read again; `null_values` have no value.
 
     `rows` (`tombstone_rows` of them without a value) and `quarantined` (`quarantined_nulls` likewise) are still there.
     The rest left no trace. In this order it was: tombstones, as many as have no value; skipped, as many as are now or
-    are `truncates` that became rows; written, and the row deleted since, or quarantined where the table never had so
-    many rows. No count is above the ledger's `known`: a dead attempt may have left quarantine rows of its own.
+    are `unskipped`, rows of a kind that may have been; written, and the row deleted since. Where there never were so
+    many rows it was quarantined, and what that cannot be either skipped. No count is above `known`, what was ever
+    counted: a dead attempt may have left quarantine rows of its own.
     """
     quarantined = min(quarantined, known.quarantined)
     tombstones = min(max(0, null_values - tombstone_rows - quarantined_nulls), known.tombstones)
-    rest = now.read - rows - quarantined - tombstones
-    skipped = min(max(0, rest), now.skipped + min(truncates, known.skipped))
+    rest = max(0, now.read - rows - quarantined - tombstones)
+    skipped = min(rest, known.skipped, now.skipped + unskipped)
     written = now.read - quarantined - tombstones - skipped
-    gone = max(0, min(written - known.written, known.quarantined - quarantined))
-    return Counts(now.read, written - gone, quarantined + gone, tombstones, skipped)
+    over = max(0, written - known.written)
+    gone = min(over, known.quarantined - quarantined)
+    more = min(over - gone, known.skipped - skipped)
+    return Counts(now.read, written - gone - more, quarantined + gone, tombstones, skipped + more)
 
 
 def runs_between(

@@ -18,26 +18,28 @@ from tidemark.engine.access.table_state import load_written
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.read import read_ranges
+from tidemark.engine.schema.history import is_retyped
 
 
 class Rows(NamedTuple):
-    """Rows of one Kafka partition, and how many of them are tombstones and truncates."""
+    """Rows of one Kafka partition, and how many of them are tombstones, and of records that may once be skipped."""
 
     all: int = 0
     tombstones: int = 0
-    truncates: int = 0
+    skippable: int = 0
 
 
 NO_ROWS = Rows()
 _PLACE = ("partition", "offset")
 
 
-def counted_rows(lake: Lake, contract: Contract, target: str, where: str) -> dict[int, Rows]:
+def counted_rows(lake: Lake, plan: Plan, target: str, where: str) -> dict[int, Rows]:
     """The rows of `target` (as SQL names it) that `where` holds for, by partition."""
-    truncate = "false" if contract.value.envelope == "none" else f"{CDC.name}.op = 't'"
+    truncate = "false" if plan.contract.value.envelope == "none" else f"{CDC.name}.op = 't'"
+    skippable = "true" if is_retyped(plan.state) else truncate
     rows = lake.spark().sql(
         "SELECT _kafka.partition, count(*), count_if(_kafka.tombstone), "
-        f"count_if({truncate}) FROM {target} WHERE {where} GROUP BY 1"
+        f"count_if({skippable}) FROM {target} WHERE {where} GROUP BY 1"
     )
     return {p: Rows(*counts) for p, *counts in rows.collect()}
 
@@ -131,7 +133,7 @@ def counts_before(
             quarantined=quarantined.get(p, NO_ROWS).all,
             null_values=null_values.get(p, 0),
             quarantined_nulls=quarantined.get(p, NO_ROWS).tombstones,
-            truncates=max(0, new.get(p, NO_ROWS).truncates - old.get(p, NO_ROWS).truncates),
+            unskipped=max(0, new.get(p, NO_ROWS).skippable - old.get(p, NO_ROWS).skippable),
         )
         for p, each in counts.items()
     }

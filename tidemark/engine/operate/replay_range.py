@@ -148,7 +148,7 @@ def _replace(
 ) -> tuple[dict[str, Any], int]:
     target = branch_identifier(lake, plan.attempt)
     inside = rows_within(plan.ledger.epoch, plan.ranges)
-    old = counted_rows(lake, plan.contract, target, inside)
+    old = counted_rows(lake, plan, target, inside)
     lake.spark().sql(f"DELETE FROM {target} WHERE {inside}")
     written = {*made, branch_head(lake, plan.attempt).snapshot_id} - {plan.state.head}
     staged = stage(lake, plan, decoded)
@@ -160,7 +160,7 @@ def _replace(
     judge_replay(lake, plan, staged, TABLE_CHECKS, "replay ranges without these records", inside)
     waits = waiting_rows(lake, plan.contract, plan.ledger.epoch, plan.ranges)
     _keep_every_record(lake, plan, decoded, waits, places_of(lake, target, inside))
-    new = counted_rows(lake, plan.contract, target, inside)
+    new = counted_rows(lake, plan, target, inside)
     nulls = _null_values(decoded, groups, new)
     before = counts_before(counts, old, new, waits, nulls, plan.ledger.totals)
     _require_no_flood(plan, counts, groups)

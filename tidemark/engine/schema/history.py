@@ -10,6 +10,7 @@ from typing import Any
 
 from pyiceberg.table.metadata import TableMetadata
 
+from tidemark.domain.plan.contract_record import EVENT
 from tidemark.domain.plan.schema_plan import Change
 from tidemark.engine.access.table_shape import fields
 from tidemark.engine.access.table_state import TableState
@@ -24,6 +25,12 @@ Entry = Mapping[str, Any]
 def history(state: TableState) -> list[dict[str, Any]]:
     """What was changed, by whom and why, oldest first."""
     return noted(state.properties, HISTORY)
+
+
+def is_retyped(state: TableState) -> bool:
+    """Whether the table has had records of another type: what it skipped then may be its own now."""
+    changes = (change for entry in history(state) for change in entry["changes"])
+    return any((change["kind"], change["path"]) == ("contract", EVENT) for change in changes)
 
 
 def unfinished(state: TableState, left: Iterable[Change] = ()) -> list[dict[str, Any]]:

@@ -131,7 +131,7 @@ def _replace(
     contract, target = plan.contract, branch_identifier(lake, plan.attempt)
     source, planned = work.source, work.plan
     within = rows_within(planned.epoch, placed.within)
-    old = counted_rows(lake, contract, target, within) if placed.within else {}
+    old = counted_rows(lake, plan, target, within) if placed.within else {}
     lake.spark().sql(f"DELETE FROM {target} WHERE {_replaced_rows(source, planned, plan)}")
     removed = {*made, branch_head(lake, plan.attempt).snapshot_id} - {plan.state.head}
     staged = _stage(lake, plan, planned, add_up(c for w in loaded for c in w.counts.values()).written)
@@ -173,7 +173,7 @@ def _recounted(
     waits = waiting_rows(lake, contract, epoch, placed.within)
     after, inner = _counts(placed, loaded)
     target = branch_identifier(lake, plan.attempt)
-    new = counted_rows(lake, contract, target, rows_within(epoch, placed.within))
+    new = counted_rows(lake, plan, target, rows_within(epoch, placed.within))
     bad = _quarantined_nulls(lake, contract, placed) if add_up(inner.values()).quarantined else {}
     nulls = {p: c.tombstones + new.get(p, NO_ROWS).tombstones + bad.get(p, 0) for p, c in inner.items()}
     before = counts_before(inner, old, new, waits, nulls, plan.ledger.totals)
