@@ -119,6 +119,25 @@ def test_rows_that_somebody_inserted_twice_are_made_one_each_before_the_quaranti
     sound(table, rows=20, waiting=0)
 
 
+def test_what_somebody_deleted_from_the_quarantine_is_brought_back_and_counted_once(lakehouse):
+    """Given quarantine rows of the last batch that are gone, when its offsets are replayed as the stop says, then the totals are what they were."""
+    table = with_replayable(lakehouse)
+    table.topic.send(range(46, 54))
+    table.topic.send_raw([(None, b"poison", 0)] * 2)
+    assert table.run().rows.quarantined == 2
+    totals, first, end = (table.ledger[key] for key in ("totals", "from", "next"))
+    lost = f"partition = 0 AND offset >= {first['0']}"
+    lakehouse.spark().sql(f"DELETE FROM lake.{table.contract.quarantine_table} WHERE {lost}")
+    table.topic.send(range(54, 56))
+    stopped = table.run()
+    assert stopped.state == "failed"
+    assert "holds 0 of 2 rows" in stopped.error["message"]
+    replay_range(lakehouse.lake, table.contract, 0, first["0"], end["0"], ADA)
+    assert table.ledger["totals"] == totals
+    assert table.run().state == "fresh"
+    sound(table, rows=50, waiting=9)
+
+
 @pytest.mark.parametrize(("path", "new"), [("_kafka", "origin"), ("_kafka.partition", "_kafka.part")])
 def test_a_table_without_what_tells_where_its_rows_come_from_waits_for_it(lakehouse, path, new):
     """Given `_kafka` or a field of it that somebody renamed, when records come, then they wait and the stop says for what; renamed back the run goes on."""

@@ -107,6 +107,17 @@ def test_neighbours_of_a_window_add_nothing_to_its_counts() -> None:
     assert counted_within([skipped, *reversed(ledgers)], window)[0].skipped == 4
 
 
+def test_what_the_quarantine_kept_of_a_gap_is_counted_and_was_not_read() -> None:
+    """Given two records of offsets that Kafka lost and that were accepted, when asked for, then they are told of with
+    the batch around them, and no receipt is said to have read them."""
+    [*_, last] = ledgers = loaded([[True, False]])
+    lost = {"kind": "gap", "from_": {0: 2}, "next": {0: 6}, "counts": {0: Counts(2, quarantined=2)}}
+    ledgers.append(last.model_copy(update=lost))
+    found = counted_within(reversed(ledgers), {0: OffsetRange(1, 4)})
+    assert found == {0: Counts(4, 1, 2, skipped=1)}
+    assert reader_of(reversed(ledgers), 0, 3) is None
+
+
 @given(st.lists(SKIPS, min_size=2, max_size=8))
 def test_of_whole_batches_the_receipts_tell_exactly(batches: list[list[bool]]) -> None:
     """Given batches of which none was read again, when a window begins with one, then its skips are those of the batches from there on."""

@@ -96,7 +96,8 @@ def without_row(seen: Seen, *, counted: bool | None) -> Fate:
 def reader_of(receipts: Iterable[Ledger], partition: int, offset: int) -> int | None:
     """The position among `receipts` (newest first) of the one that last read the offset from Kafka."""
     for position, ledger in enumerate(receipts):
-        if partition in ledger.from_ and any(a <= offset < b for a, b in _counted(ledger, partition)):
+        read = ledger.kind != "gap" and partition in ledger.from_
+        if read and any(a <= offset < b for a, b in _counted(ledger, partition)):
             return position
     return None
 
@@ -120,7 +121,7 @@ def counted_within(receipts: Iterable[Ledger], ranges: Ranges) -> dict[int, Coun
 
 def _counted(ledger: Ledger, partition: int) -> Sequence[tuple[int, int]]:
     """The half-open runs whose records this receipt has counted."""
-    if ledger.kind == "append" and partition in ledger.from_:
+    if ledger.kind in {"append", "gap"} and partition in ledger.from_:
         return [(ledger.from_[partition], ledger.next[partition])]
     asked = ledger.settlement if ledger.kind == "replay" else None
     return asked.resolved.get(partition, ()) if asked else ()

@@ -5,17 +5,19 @@ The newest receipt among main's ancestors is the authority; the tag only helps w
 """
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
 from tidemark.domain.errors import Stopped
-from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_TAG
+from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_TAG, Ledger
 from tidemark.engine.access.snapshots import (
     age,
     follows_another,
     is_compaction,
     is_receipt,
+    ledger_of,
     planned_head,
     summary_of,
 )
@@ -41,6 +43,12 @@ def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snap
 def receipts(metadata: TableMetadata) -> Iterator[Snapshot]:
     """Those among main's ancestors, newest first."""
     return filter(is_receipt, ancestors(metadata, metadata.current_snapshot_id))
+
+
+def ledgers_of_epoch(metadata: TableMetadata, head: int | None, epoch: int, table: str) -> Iterator[Ledger]:
+    """What the receipts of `epoch` among `head` and its ancestors say, newest first."""
+    ledgers = (ledger_of(each, table) for each in filter(is_receipt, ancestors(metadata, head)))
+    return takewhile(lambda each: each.epoch == epoch, ledgers)
 
 
 def newest_receipt(metadata: TableMetadata) -> Snapshot | None:

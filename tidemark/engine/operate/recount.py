@@ -9,11 +9,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
 from tidemark.domain.formats.debezium import CDC
+from tidemark.domain.ledger.fate import counted_within
 from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.offsets import OffsetRange, Ranges
 from tidemark.domain.ledger.replay import counted_before
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.main_history import ledgers_of_epoch
 from tidemark.engine.access.table_state import load_written
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.plan import Plan
@@ -110,24 +112,32 @@ def refuse_loss(
         )
 
 
+def counted_at_most(lake: Lake, plan: Plan, ranges: Ranges) -> dict[int, Counts]:
+    """No fewer than the records in `ranges` were counted as: by their batches, or by the epoch, if those expired."""
+    table, totals = lake.catalog.load_table(plan.contract.table), plan.ledger.totals
+    ledgers = ledgers_of_epoch(table.metadata, plan.state.head, plan.ledger.epoch, plan.contract.table)
+    told = counted_within(ledgers, ranges)
+    return {p: Counts(*map(min, each, told.get(p, each))) for p, each in totals.items()}
+
+
 def counts_before(
     counts: Mapping[int, Counts],
     old: Mapping[int, Rows],
     new: Mapping[int, Rows],
     waits: DataFrame | None,
     null_values: Mapping[int, int],
-    totals: Mapping[int, Counts],
+    known: Mapping[int, Counts],
 ) -> dict[int, Counts]:
     """How the records were counted that are now counted as `counts`, of which `null_values` have no value.
 
-    `old` and `new` are the rows before and after; `waits` what waited in the quarantine, `totals` what the ledger has
-    counted.
+    `old` and `new` are the rows before and after; `waits` what waited in the quarantine, `known` what was counted at
+    the most.
     """
     quarantined = {} if waits is None else _waited(waits)
     return {
         p: counted_before(
             each,
-            totals.get(p, Counts()),
+            known.get(p, Counts()),
             rows=old.get(p, NO_ROWS).all,
             tombstone_rows=old.get(p, NO_ROWS).tombstones,
             quarantined=quarantined.get(p, NO_ROWS).all,

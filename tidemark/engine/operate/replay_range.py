@@ -29,6 +29,7 @@ from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.stage import stage
 from tidemark.engine.operate.recount import (
     Rows,
+    counted_at_most,
     counted_rows,
     counts_before,
     places_of,
@@ -162,7 +163,7 @@ def _replace(
     _keep_every_record(lake, plan, decoded, waits, places_of(lake, target, inside))
     new = counted_rows(lake, plan, target, inside)
     nulls = _null_values(decoded, groups, new)
-    before = counts_before(counts, old, new, waits, nulls, plan.ledger.totals)
+    before = counts_before(counts, old, new, waits, nulls, counted_at_most(lake, plan, plan.ranges))
     _require_no_flood(plan, counts, groups)
     revealed = _stage_quarantine(lake, plan, decoded, groups)
     settlement = Settlement(

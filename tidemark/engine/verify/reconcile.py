@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,9 +23,8 @@ from tidemark.domain.ledger.ledger import NOTHING, Counts, Gap, Ledger
 from tidemark.domain.ledger.offsets import OffsetRange, Ranges
 from tidemark.domain.maintenance.retention import expired_before
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.main_history import ancestors
+from tidemark.engine.access.main_history import ledgers_of_epoch
 from tidemark.engine.access.outages import translated
-from tidemark.engine.access.snapshots import is_receipt, ledger_of
 from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.look.headroom import compacted
 from tidemark.engine.table.absent import unloaded
@@ -254,18 +252,17 @@ class _Comparison:
         """Explain records without a place by what their batches have counted, or the whole epoch, if those expired."""
         unplaced = {p: each for p, each in self.counts.items() if each.missing or each.tombstones}
         ranges = {p: OffsetRange(each.start, each.end) for p, each in unplaced.items()}
-        known = counted_within(self._receipts(), ranges)
+        ledgers = (
+            ledgers_of_epoch(self.table.metadata, self.head, self.ledger.epoch, self.contract.table)
+            if self.table
+            else ()
+        )
+        known = counted_within(ledgers, ranges)
         for p, each in unplaced.items():
             totals = self.ledger.totals.get(p, NOTHING)
             most = Counts(*map(min, totals, known.get(p, totals)))
             each.settle(most.skipped, most.tombstones)
             each.told = p in known or each.start <= self.ledger.start.get(p, 0)
-
-    def _receipts(self) -> Iterator[Ledger]:
-        """Those of this epoch, newest first."""
-        chain = ancestors(self.table.metadata, self.head) if self.table else ()
-        ledgers = (ledger_of(each, self.contract.table) for each in chain if is_receipt(each))
-        return takewhile(lambda each: each.epoch == self.ledger.epoch, ledgers)
 
     def _rows(self, row_filter: str) -> Iterator["_Places"]:
         """The places of the epoch's rows, a batch at a time, at the snapshot that the ledger was read from."""

@@ -34,6 +34,7 @@ from tidemark.engine.operate.backfill.shadow import Window, shadow_rows
 from tidemark.engine.operate.recount import (
     NO_ROWS,
     Rows,
+    counted_at_most,
     counted_rows,
     counts_before,
     in_kafka,
@@ -176,7 +177,7 @@ def _recounted(
     new = counted_rows(lake, plan, target, rows_within(epoch, placed.within))
     bad = _quarantined_nulls(lake, contract, placed) if add_up(inner.values()).quarantined else {}
     nulls = {p: c.tombstones + new.get(p, NO_ROWS).tombstones + bad.get(p, 0) for p, c in inner.items()}
-    before = counts_before(inner, old, new, waits, nulls, plan.ledger.totals)
+    before = counts_before(inner, old, new, waits, nulls, counted_at_most(lake, plan, placed.within))
     _keep_every_record(lake, plan, placed, waits)
     shadow = lake.state(contract.table + SHADOW).ledger
     return Recount(before, after, as_runs(plan.ranges), shadow.truncates if shadow else {}, reread=True)
