@@ -138,6 +138,20 @@ def test_what_somebody_deleted_from_the_quarantine_is_brought_back_and_counted_o
     sound(table, rows=50, waiting=9)
 
 
+def test_more_rows_than_were_counted_in_the_quarantine_are_replayed_all_the_same(lakehouse):
+    """Given rows that somebody has taken back into the quarantine, when they are replayed again, then they are rows, and counted as such once."""
+    table = with_replayable(lakehouse)
+    replay_quarantine(lakehouse.lake, table.contract, Selection(), ADA)
+    totals, spark = table.ledger["totals"], lakehouse.spark()
+    spark.sql(f"DELETE FROM lake.{table.name} WHERE id >= 40")
+    back = "SET resolved_by = NULL, resolved_at = NULL WHERE resolved_by IS NOT NULL"
+    spark.sql(f"UPDATE lake.{table.contract.quarantine_table} {back}")
+    again = Signature("ada", "again", run_id="by-hand-2")
+    assert replay_quarantine(lakehouse.lake, table.contract, Selection(), again).arguments["moved"] == 6
+    assert table.ledger["totals"] == totals
+    sound(table, rows=46, waiting=1)
+
+
 @pytest.mark.parametrize(("path", "new"), [("_kafka", "origin"), ("_kafka.partition", "_kafka.part")])
 def test_a_table_without_what_tells_where_its_rows_come_from_waits_for_it(lakehouse, path, new):
     """Given `_kafka` or a field of it that somebody renamed, when records come, then they wait and the stop says for what; renamed back the run goes on."""

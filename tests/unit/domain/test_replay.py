@@ -14,6 +14,7 @@ from tidemark.domain.ledger.replay import (
     Recount,
     counted_before,
     joined_runs,
+    quarantined_before,
     replayed,
     rewound,
     runs_between,
@@ -264,6 +265,16 @@ def test_a_row_that_waits_in_the_quarantine_as_well_had_been_counted_as_written(
     """Given a row that an attempt which died has left in the quarantine too, then no more is taken away than was counted."""
     now = Counts(10, 10)
     assert counted_before(now, now, rows=10, tombstone_rows=0, quarantined=1, null_values=0) == now
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 18), st.integers(0, 9))
+def test_rows_that_somebody_put_into_the_quarantine_leave_it_as_what_they_were(moved, skips, put, left):
+    """Given more rows in the quarantine than were counted, when some leave it, then those had been counted as written."""
+    now = Counts(moved + skips, moved, skipped=skips)
+    put = min(put, now.read)
+    known = Counts(50, 50 - left - now.read + put, left + now.read - put)
+    assert quarantined_before(now, known, left) == Counts(now.read, put, now.read - put)
+    assert quarantined_before(now, Counts(50, 50), left) == Counts(now.read, now.read)
 
 
 def test_rows_that_were_deleted_since_had_been_counted_as_written():

@@ -143,6 +143,12 @@ def counted_before(
     return Counts(now.read, written - gone - more, quarantined + gone, tombstones, skipped + more)
 
 
+def quarantined_before(now: Counts, known: Counts, left: int) -> Counts:
+    """How records that leave `left` others in the quarantine were counted: there, unless somebody put them there."""
+    there = min(now.read, max(0, known.quarantined - left))
+    return counted_before(now, known, rows=0, tombstone_rows=0, quarantined=there, null_values=0)
+
+
 def runs_between(
     leaving: Iterable[int], kept: Iterable[int], most: int = MOST_RANGES
 ) -> list[tuple[int, int]]:

@@ -12,9 +12,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.ledger.evidence import Group, truncates
-from tidemark.domain.ledger.ledger import Counts
+from tidemark.domain.ledger.ledger import NOTHING, Counts
 from tidemark.domain.ledger.offsets import OffsetRange
-from tidemark.domain.ledger.replay import MOST_RANGES, Runs, runs_between
+from tidemark.domain.ledger.replay import MOST_RANGES, Runs, quarantined_before, runs_between
 from tidemark.engine.access.conditions import within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.decode.records import CAUSE, FATE, decode
@@ -82,6 +82,12 @@ class Fates:
             written, skipped, tombstones = np.bincount(inside, minlength=len(_LEAVES)).tolist()
             found[p] = Counts(len(inside), written, tombstones=tombstones, skipped=skipped)
         return found
+
+    def counts_before(self, leaving: Runs, totals: Mapping[int, Counts]) -> dict[int, Counts]:
+        """How they were counted, of which a ledger counts `totals`."""
+        left = {p: len(offsets) for p, (offsets, _) in self.remaining.items()}
+        after = self.counts(leaving)
+        return {p: quarantined_before(c, totals.get(p, NOTHING), left.get(p, 0)) for p, c in after.items()}
 
     def aged(self, leaving: Runs) -> int:
         """How many of the records that leave become rows that retention deletes next."""

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, Stopped, TidemarkError
 from tidemark.domain.formats.explanation import CAUSES
-from tidemark.domain.ledger.ledger import Counts, Ledger, add_up
+from tidemark.domain.ledger.ledger import Ledger, add_up
 from tidemark.domain.ledger.offsets import OffsetRange, as_runs
 from tidemark.domain.ledger.replay import Recount, Runs
 from tidemark.domain.ledger.settlement import Settlement
@@ -260,7 +260,7 @@ def _publish(
             at=now_us(),
             resolved=dict(leaving),
         )
-        before = {p: Counts(read=c.read, quarantined=c.read) for p, c in after.items()}
+        before = fates.counts_before(leaving, on.ledger.totals)
         return publish_and_settle(
             lake,
             plan,
