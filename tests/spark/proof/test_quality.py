@@ -266,3 +266,14 @@ def test_rules_that_cannot_be_executed_are_refused_before_there_is_a_table(lakeh
             rule.title
         )
     assert not lakehouse.catalog.table_exists(table.name)
+
+
+def test_a_pattern_in_sql_that_is_none_stops_the_table_and_is_no_fault_of_its_records(lakehouse):
+    """Given a condition whose regular expression Java cannot read, which no analyser notices, when records come, then the table stops in its words, and none of them is in the quarantine."""
+    topic = lakehouse.cluster.topic("unclosed", schema=PAYMENT)
+    topic.send_raw([(None, topic.encode(payment(1)), 0)])
+    table = lakehouse.table(topic, quality=[{"sql": "status rlike '(a'", "on_failure": "quarantine"}])
+    outcome = table.run()
+    assert outcome.state == "failed"
+    assert "Unclosed group" in outcome.error["message"], outcome.error
+    assert outcome.commits == 0

@@ -72,28 +72,36 @@ ORDERS = Contract(topic="orders", table="shop.orders", cluster="default")
 
 
 @pytest.mark.parametrize(
-    ("counts", "deleted", "fate"),
+    ("envelope", "counts", "deleted", "fate"),
     [
-        (Counts(3, 3), True, "deleted"),
-        (Counts(3, 2, tombstones=1), True, "unknown"),
-        (Counts(3, 2, tombstones=1), False, "tombstone"),
+        ("none", Counts(3, 3), True, "deleted"),
+        ("none", Counts(3, 2, tombstones=1), True, "tombstone"),
+        ("debezium", Counts(3, 2, tombstones=1), True, "unknown"),
+        ("debezium", Counts(3, 2, tombstones=1), False, "tombstone"),
     ],
 )
 def test_a_tombstone_that_was_a_row_is_told_as_deleted_not_as_counted(
-    counts: Counts, deleted: bool, fate: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    envelope: str,
+    counts: Counts,
+    deleted: bool,
+    fate: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Given a tombstone without a row, when its batch counted none, then somebody deleted its row, and the commit is
-    named; when it counted one and rows were deleted since, then it may be either."""
+    named; when it counted one and rows were deleted since, then it may be either where a batch has both kinds."""
     rows = [(0, NOW), (2, NOW)] if not deleted else [(0, NOW), (1, NOW), (2, NOW)]
     lake, table = batch(tmp_path, rows, counts)
     if deleted:
         table.delete("_kafka.offset = 1")
     monkeypatch.setattr(fates, "peek", lambda *_: Peek("tombstone", b"k", None, MICROS))
-    [told] = where_offset(lake, ORDERS, 0, 1)
-    assert (told.fate, told.lost) == (fate, deleted)
+    contract = ORDERS.model_copy(update={"value": ORDERS.value.model_copy(update={"envelope": envelope})})
+    [told] = where_offset(lake, contract, 0, 1)
+    lost = fate != "tombstone"
+    assert (told.fate, told.lost) == (fate, lost)
     assert ("tombstones" in told.why) == (fate == "unknown")
     named = told.facts.get("foreign_commits", [])
-    assert [each["rows_removed"] for each in named] == ([3] if deleted else [])
+    assert [each["rows_removed"] for each in named] == ([3] if lost else [])
 
 
 @pytest.mark.parametrize(

@@ -236,7 +236,7 @@ def silent(
     removed = [each for each in since if each.removed and not (young and each.snapshot_id in ours)]
     tombstone = found.seen == "tombstone"
     counted: bool | None = bool(counts and (counts.tombstones if tombstone else counts.skipped))
-    if counted and removed:
+    if counted and removed and not (tombstone and receipt and _all_counted(contract, receipt[2])):
         counted = is_skipped(lake, contract, found.value)
     fate = without_row(found.seen, counted=counted)
     undecided = UNDECIDED.format("tombstones" if tombstone else "skipped records") if counted is None else ""
@@ -254,6 +254,11 @@ def silent(
     if found.seen in {"record", "tombstone"}:
         facts["record"] = {"timestamp": far_time_text(found.timestamp), "key": _text(found.key)}
     return replace(answer, fate=fate, why=_together(why, older), facts=facts, retained=not older)
+
+
+def _all_counted(contract: Contract, batch: Ledger) -> bool:
+    """Whether all tombstones of a batch that has counted some were counted, and none a row."""
+    return batch.kind == "append" and contract.value.envelope != "debezium"
 
 
 def _too_young(table: TableAndTopic, at: int | None) -> bool:

@@ -16,8 +16,10 @@ public final class Matches implements Serializable {
   private final String expression;
   private transient Pattern pattern;
 
+  /** Throws where it is no regular expression: as the query is planned, not of each text. */
   public Matches(String expression) {
     this.expression = expression;
+    this.pattern = Pattern.compile(expression);
   }
 
   public boolean in(UTF8String text) {
@@ -29,5 +31,16 @@ public final class Matches implements Serializable {
     } catch (StackOverflowError deep) {
       throw new IllegalStateException("no stack for " + expression + " and " + text.numBytes() + " bytes");
     }
+  }
+
+  /** So that Spark knows two of one expression for the same. */
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof Matches matches && expression.equals(matches.expression);
+  }
+
+  @Override
+  public int hashCode() {
+    return expression.hashCode();
   }
 }
