@@ -163,10 +163,10 @@ def _activity(
     if repository is None or not repository.asset_graph.has(key):
         return None
     node = repository.asset_graph.get(key)
-    made = Activity("ingest", table_of(key), run.run_id, run.job_name, "START", at)
+    table = _table(key)
+    made = Activity("ingest", table, run.run_id, run.job_name, "START", at)
     if key.path[0] == "maintenance":
-        table = ".".join(key.path[1:3])
-        return replace(made, kind="maintenance", table=table, step=".".join(key.path[3:]), inputs=(table,))
+        return replace(made, kind="maintenance", step=".".join(key.path[3:]), inputs=(table,))
     if ROLE_TAG not in node.tags:
         return None
     inputs = tuple(sorted((_source(each) for each in node.parent_keys), key=str))
@@ -174,6 +174,11 @@ def _activity(
         "dbt" if "dbt" in node.kinds else "ingest" if any(isinstance(i, tuple) for i in inputs) else "upsert"
     )
     return replace(made, kind=kind, inputs=inputs)
+
+
+def _table(key: dg.AssetKey) -> str:
+    """What an asset is of: itself, or what is maintained."""
+    return ".".join(key.path[1:3]) if key.path[0] == "maintenance" else table_of(key)
 
 
 def _source(key: dg.AssetKey) -> Source:
@@ -205,10 +210,10 @@ def _errors(
     failures = {each.step_key: each for each in _events(instance, run, DagsterEventType.STEP_FAILURE)}
     well = {each.step_key for each in _events(instance, run, DagsterEventType.STEP_SUCCESS)}
     cut_off = why_run(instance, run.run_id) if set(steps.values()) - failures.keys() - well else ""
-    tables, found = {table_of(key) for key in steps}, dict[dg.AssetKey, str]()
+    tables, found = {_table(key) for key in steps}, dict[dg.AssetKey, str]()
     for key, step in steps.items():
         if step in failures:
-            named, table = errors_of(failures[step]), table_of(key)
+            named, table = errors_of(failures[step]), _table(key)
             if table in named:
                 found[key] = str(named[table]["message"])
             elif not named or named.keys() - tables:

@@ -9,6 +9,7 @@ from threading import Thread
 
 import dagster as dg
 import pytest
+from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 import assets.marts.build
 import assets.runs.lane
@@ -175,6 +176,30 @@ def test_a_table_that_stopped_is_told_in_its_own_words_and_one_that_did_not_as_c
     assert told == {"shop.orders": None, **says, "shop.audit": "disk full"}
     failed = {each["outputs"][0]["name"] for each in ends if each["eventType"] == "FAIL"}
     assert failed == {*says, "shop.audit"}
+
+
+def test_a_table_that_could_not_be_maintained_is_told_in_its_own_words(defs, instance, receiver, monkeypatch):
+    """Given two tables of which the schedule could maintain neither, then each has its own error."""
+    why = {"shop.orders": "files are gone", "web.clicks": "no rights"}
+
+    def fails(_lake, contract, kinds, **_):
+        return [Gain(contract.table, *kinds, acted=False, reason="", error={"message": why[contract.table]})]
+
+    monkeypatch.setattr(assets.runs.maintenance, "maintain", fails)
+    cursor = tick(defs, instance, None)
+    defs.resolve_job_def("snapshot_expiry").execute_in_process(
+        instance=instance,
+        asset_selection=[dg.AssetKey(["maintenance", *t.split("."), "snapshot_expiry"]) for t in why],
+        tags={SCHEDULE_NAME_TAG: "snapshot_expiry"},
+        raise_on_error=False,
+    )
+    tick(defs, instance, cursor)
+    told = {
+        each["outputs"][0]["name"]: each["run"]["facets"]["errorMessage"]["message"]
+        for each in receiver.events
+        if each["eventType"] == "FAIL"
+    }
+    assert told == why
 
 
 def test_a_run_that_was_ended_tells_no_rows_of_what_it_had_published(defs, instance, receiver, monkeypatch):
