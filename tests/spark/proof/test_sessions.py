@@ -2,11 +2,13 @@
 
 import atexit
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from urllib.parse import urlparse
 
 import psutil
 import pytest
 from lakehouse import until
+from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 from topics import order
 
 import tidemark.engine.access.lake
@@ -36,6 +38,18 @@ def test_a_process_ends_at_once_whatever_became_of_the_server(lakehouse, monkeyp
     lake = lakehouse.open_lake()
     lake.spark()
     assert not left
+    lake.close()
+
+
+def test_a_time_in_a_condition_asks_the_session_that_lives(lakehouse):
+    """Given a session that its server has closed, as one that has started anew has, when another takes its place, then times are taken by that."""
+    lake = lakehouse.open_lake()
+    lake.spark().client.release_session()
+    lake.lose_spark()
+    at = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    assert lake.spark().range(1).select(F.lit(at) == F.timestamp_seconds(F.lit(1772366400))).collect() == [
+        (True,)
+    ]
     lake.close()
 
 

@@ -28,7 +28,7 @@ from tidemark.engine.access.listening import listens
 from tidemark.engine.access.metadata_files import spare_parsing
 from tidemark.engine.access.outages import state_of_error, translated
 from tidemark.engine.access.registry import Registry
-from tidemark.engine.access.spark import configure, connect, has_own_writer, verify
+from tidemark.engine.access.spark import configure, connect, has_own_writer, make_active, verify
 from tidemark.engine.access.spark_limits import NO_CODE
 from tidemark.engine.access.table_state import TableState, read_state
 from tidemark.engine.access.variant_metadata import FILE_IO, tolerant
@@ -113,6 +113,7 @@ class Lake:
                     raise
                 except Exception as error:
                     raise Outage("spark_down", NO_TABLE, f"{type(error).__name__}: {error}"[:400]) from error
+            make_active(self._sessions[makes_code])
             return self._sessions[makes_code]
 
     def require_spark(self) -> None:

@@ -109,6 +109,15 @@ def end_session(address: str, session_id: str) -> None:
             client.close()
 
 
+def make_active(spark: SparkSession) -> None:
+    """Let PySpark ask this session where a column needs one, as that of a `datetime` does.
+
+    A thread keeps to the first session that it has opened, also once its server is gone or has closed it.
+    """
+    if isinstance(spark, ConnectSession):
+        ConnectSession._active_session.session = spark  # noqa: SLF001 - there is no setter
+
+
 @contextmanager
 def default_session(spark: SparkSession) -> Iterator[None]:
     """Meanwhile `getOrCreate()` gives this session in each new thread, for libraries that know no other way to one.
