@@ -457,7 +457,7 @@ def test_what_is_wrong_with_a_key_is_asked_once_however_often_it_is_used(spark: 
 
     def checks(rows: DataFrame) -> int:
         *_, optimized = rows._explain_string(extended=True).partition("== Optimized Logical Plan ==")
-        return optimized.count("RLIKE")
+        return optimized.count(".Matches")
 
     failed = decoded.where((col(FATE) == "quarantined") & (col(CAUSE) == "type_mismatch"))
     assert 0 < checks(failed) <= 2 * checks(decoded)
