@@ -489,14 +489,18 @@ def test_an_outage_calls_the_run_of_a_large_lane_away_less_often(lake, instance,
     assert asked(minutes=minutes + 1) == lost
 
 
-def test_a_stop_state_is_left_alone_until_its_table_changes(tick, lake, instance, run_of):
+def _stops_and_is_left_alone(state, tick, lake, instance, run_of):
     tick()
     lake.ends["orders"] = {0: 25}
     tick()
-    stopped = json.dumps({"shop.orders": "offsets_expired"})
+    stopped = json.dumps({"shop.orders": state})
     _finished(instance, run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True), stopped)
-    assert "offsets_expired, tried again in 5" in tick(later=5).skip_message
+    assert f"{state}, tried again in 5" in tick(later=5).skip_message
     assert tick(later=120).run_requests == []
+
+
+def test_a_stop_state_is_left_alone_until_its_table_changes(tick, lake, instance, run_of):
+    _stops_and_is_left_alone("offsets_expired", tick, lake, instance, run_of)
     lake.tables["shop.orders"]["head"] = 2
     (request,) = tick(later=140).run_requests
     assert tables_of(request) == ["shop/orders"]
@@ -504,13 +508,7 @@ def test_a_stop_state_is_left_alone_until_its_table_changes(tick, lake, instance
 
 def test_a_stop_state_is_left_alone_until_its_contract_changes_on_disk(tick, lake, instance, run_of, where):
     """Given a table that stopped for its contract, when the file is edited and nothing reloaded, then the next run, which reads it, is asked for at once."""
-    tick()
-    lake.ends["orders"] = {0: 25}
-    tick()
-    stopped = json.dumps({"shop.orders": "quality_blocked"})
-    _finished(instance, run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True), stopped)
-    assert "quality_blocked, tried again in 5" in tick(later=5).skip_message
-    assert tick(later=120).run_requests == []
+    _stops_and_is_left_alone("quality_blocked", tick, lake, instance, run_of)
     file = where.contracts_dir / "orders.yaml"
     file.write_text(file.read_text() + "quality: [{column: id, check: not_null}]\n")
     (request,) = tick(later=140).run_requests

@@ -3,7 +3,7 @@
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -135,20 +135,27 @@ def test_a_verb_tells_the_cause_of_a_fault_and_not_dagster_s_wrapper(
     capsys.readouterr()
 
 
+def job_of(name: str, step: Callable[[], None] = lambda: None) -> dg.JobDefinition:
+    """A job of one step."""
+
+    @dg.op
+    def works() -> None:
+        step()
+
+    @dg.job(name=name)
+    def made() -> None:
+        works()
+
+    return made
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_verb_that_is_interrupted_names_the_command_that_does_it_again(
     number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Given a verb at work, when Ctrl-C or SIGTERM ends it, then that is what it says, with exit code 130, and no fault of ours."""
     monkeypatch.setattr(sys, "argv", ["tidemark", "replay", "shop.orders", "--reason", "as agreed"])
-
-    @dg.op
-    def works() -> None:
-        signal.raise_signal(number)
-
-    @dg.job
-    def replay() -> None:
-        works()
+    replay = job_of("replay", lambda: signal.raise_signal(number))
 
     with pytest.raises(Interrupted) as told:
         _operation(replay.execute_in_process(raise_on_error=False), "replay")
@@ -185,14 +192,7 @@ def test_a_run_that_is_interrupted_tells_of_upsert_tables_too(
     """Given a table and its upsert table, when Ctrl-C or the end of the terminal ends the ingest, then both have an object, and nothing is merged."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
     ran: list[str] = []
-
-    @dg.op
-    def works() -> None:
-        signal.raise_signal(number)
-
-    @dg.job
-    def ingest() -> None:
-        works()
+    ingest = job_of("ingest", lambda: signal.raise_signal(number))
 
     def execute(_instance: object, job: str, **_options: object) -> dg.ExecuteInProcessResult:
         ran.append(job)
@@ -212,14 +212,7 @@ def test_a_run_that_is_interrupted_when_all_is_told_says_nothing_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Given a run whose outcomes are printed, when Ctrl-C comes while it notes what waits, then they are all it prints."""
-
-    @dg.op
-    def works() -> None:
-        pass
-
-    @dg.job
-    def ends() -> None:
-        works()
+    ends = job_of("ends")
 
     monkeypatch.setattr("tidemark.cli.run.execute", lambda *_, **__: ends.execute_in_process())
     monkeypatch.setattr("tidemark.cli.run._remember", lambda *_: signal.raise_signal(signal.SIGINT))
@@ -241,14 +234,7 @@ def test_an_upsert_table_alone_that_is_not_there_stands_as_status_says(tmp_path,
     """Given an append table that was never loaded, of a cluster that does not answer, when its upsert table alone is run, then a script is told that Kafka is down."""
     (tmp_path / "platform.yaml").write_text(PLATFORM.replace("/nowhere", str(tmp_path)))
     monkeypatch.setattr("tidemark.engine.access.kafka.TIMEOUT", 0.5)
-
-    @dg.op
-    def works() -> None:
-        pass
-
-    @dg.job
-    def ends() -> None:
-        works()
+    ends = job_of("ends")
 
     monkeypatch.setattr("tidemark.cli.run.execute", lambda *_, **__: ends.execute_in_process())
     told = CliRunner().invoke(app, ["run", "shop.orders_current", "--json"])

@@ -123,7 +123,7 @@ def log_operation(
 
 
 def record(lake: Lake, operation: Operation) -> None:
-    """Append one line to the log; creates it on first use. What a run has done to a table is in it once.
+    """Write one line of the log; creates it on first use. What a run has done to a table is in it once.
 
     What others have logged of a run that was still at work (with its `at`) gives way to what that run logs in the end.
     The change was made before: whoever repeats a verb that died here finds it by its run (`log_unfinished_act`).
@@ -166,7 +166,7 @@ def _append(lake: Lake, operation: Operation) -> None:
 
 
 def _without_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The log is only ever added to: it says where rows are that broke a rule, and keeps none of their values."""
+    """The log is kept for ever: it says where rows are that broke a rule, and has none of their values."""
     rules = [
         {**each, "samples": [{**sample, "values": {}} for sample in each.get("samples", ())]}
         for each in arguments.get("rules", ())
