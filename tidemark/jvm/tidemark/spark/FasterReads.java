@@ -1,5 +1,7 @@
 package tidemark.spark;
 
+import static scala.jdk.javaapi.CollectionConverters.asJava;
+
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.CoalesceExec;
@@ -29,10 +31,11 @@ final class FasterReads extends Rule<SparkPlan> {
           read.table(),
           read.spjParams());
     }
-    boolean below =
-        plan instanceof CoalesceExec coalesced
-            ? coalesced.numPartitions() == 1
-            : together && plan instanceof ProjectExec;
+    if (plan instanceof CoalesceExec coalesced && coalesced.numPartitions() == 1) {
+      SparkPlan child = replaced(coalesced.child(), true);
+      return isOne(child) ? child : coalesced.withNewChildInternal(child);
+    }
+    boolean below = together && plan instanceof ProjectExec;
     return (SparkPlan)
         plan.mapChildren(
             new AbstractFunction1<>() {
@@ -41,6 +44,15 @@ final class FasterReads extends Rule<SparkPlan> {
                 return replaced(child, below);
               }
             });
+  }
+
+  /** Whether a plan is one task by itself: what is between stages of generated code copies every row. */
+  private static boolean isOne(SparkPlan plan) {
+    return plan instanceof ProjectExec project
+        ? isOne(project.child())
+        : plan instanceof BatchScanExec read
+            && read.scan() instanceof RangeScan
+            && asJava(read.inputPartitions()).size() == 1;
   }
 
   private static int cores(SparkContext context) {

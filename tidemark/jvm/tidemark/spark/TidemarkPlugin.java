@@ -1,6 +1,7 @@
 package tidemark.spark;
 
 import java.util.Map;
+import java.util.Optional;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.plugin.DriverPlugin;
 import org.apache.spark.api.plugin.ExecutorPlugin;
@@ -10,6 +11,13 @@ import tidemark.parquet.ColumnarParquet;
 
 /** `spark.plugins=tidemark.spark.TidemarkPlugin`: Parquet files are written column by column, on all executors. */
 public final class TidemarkPlugin implements SparkPlugin {
+  private static volatile ClassLoader executors;
+
+  /** Of the executors in this JVM, if there are any. */
+  static Optional<ClassLoader> executorsLoader() {
+    return Optional.ofNullable(executors);
+  }
+
   @Override
   public DriverPlugin driverPlugin() {
     return new DriverPlugin() {
@@ -26,6 +34,7 @@ public final class TidemarkPlugin implements SparkPlugin {
     return new ExecutorPlugin() {
       @Override
       public void init(PluginContext context, Map<String, String> extra) {
+        executors = Thread.currentThread().getContextClassLoader();
         ColumnarParquet.register();
       }
     };
