@@ -54,15 +54,18 @@ def install_java() -> Path:
     """Fetch a JDK into the cache; the caller has asked for consent.
 
     Raises:
-        DownloadFailed: Adoptium does not answer, or the cache takes nothing.
+        OSError: the cache takes nothing; said before anything is fetched.
+        DownloadFailed: Adoptium does not answer, or what it sends cannot be unpacked.
     """
     import jdk  # noqa: PLC0415 - asks for the system's kind when it is imported
 
+    folder = _own_java_dir()
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        jdk.install(str(INSTALLED), path=str(_own_java_dir()))
+        jdk.install(str(INSTALLED), path=str(folder))
     except jdk.JdkError as error:
         raise DownloadFailed(
-            f"Java {INSTALLED} could not be fetched into {_own_java_dir()}: {error}",
+            f"Java {INSTALLED} could not be fetched into {folder}: {error}",
             next_step="check the network (a proxy goes into HTTPS_PROXY), or install Java yourself",
         ) from error
     return find_java()

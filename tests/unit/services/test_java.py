@@ -1,4 +1,10 @@
+import tarfile
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
 import pytest
+from jdk.client import AdoptiumClient
 
 from tidemark.services import java
 from tidemark.services.errors import DownloadFailed, JavaMissing
@@ -59,4 +65,26 @@ def test_a_java_that_pysparks_hadoop_does_not_know_gets_a_newer_one(fake_java, v
 def test_a_java_that_cannot_be_fetched_is_said(fake_java, monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     with pytest.raises(DownloadFailed, match="could not be fetched"):
+        java.install_java()
+
+
+def test_a_java_is_fetched_into_a_cache_that_was_not_there(fake_java, monkeypatch, tmp_path):
+    """Given a machine where nothing was ever fetched, when a Java is, then it lies in the cache and is found."""
+    made, served = fake_java("jdk-21", "21.0.4"), tmp_path / "served"
+    served.mkdir()
+    with tarfile.open(served / "jdk.tar.gz", "w:gz") as archive:
+        archive.add(made.parents[1], "jdk-21")
+    handler = partial(SimpleHTTPRequestHandler, directory=served)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as adoptium:
+        threading.Thread(target=adoptium.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{adoptium.server_port}/jdk.tar.gz"
+        monkeypatch.setattr(AdoptiumClient, "get_download_url", lambda *_: url)
+        assert java.install_java() == tmp_path / "cache" / "java" / "jdk-21" / "bin" / "java"
+        adoptium.shutdown()
+
+
+def test_a_cache_that_takes_nothing_is_said_before_anything_is_fetched(monkeypatch):
+    monkeypatch.setenv("TIDEMARK_CACHE", "/sys/tidemark")
+    monkeypatch.setattr(AdoptiumClient, "get_download_url", lambda *_: pytest.fail("asked"))
+    with pytest.raises(OSError, match="/sys/tidemark"):
         java.install_java()
