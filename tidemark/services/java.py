@@ -14,8 +14,8 @@ from tidemark.services.manifest import cache_dir
 
 OLDEST, INSTALLED = 17, 21
 WAYS = (
-    "install Java 17, 21 or 25 (Debian, Ubuntu: apt install openjdk-17-jre-headless; Fedora: dnf install "
-    "java-21-openjdk-headless; macOS: brew install openjdk@21) and set JAVA_HOME if it is not on the PATH, "
+    "install Java 17, 21 or 25 (Debian 12, Ubuntu 24.04 or newer: apt install default-jre-headless; Fedora: dnf "
+    "install java-21-openjdk-headless; macOS: brew install openjdk@21) and set JAVA_HOME if it is not on the PATH, "
     "or let Tidemark fetch one for itself: tidemark services install-java"
 )
 

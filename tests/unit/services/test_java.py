@@ -51,7 +51,7 @@ def test_one_message_says_what_was_found_and_how_to_get_one(fake_java, monkeypat
     monkeypatch.setenv("PATH", str(fake_java("path", "11.0.1").parent))
     with pytest.raises(JavaMissing, match=r"Java 17 or newer was not found \(.* is Java 11\)") as caught:
         java.find_java()
-    for way in ("apt install openjdk-17", "JAVA_HOME", "tidemark services install-java"):
+    for way in ("apt install default-jre-headless", "JAVA_HOME", "tidemark services install-java"):
         assert way in caught.value.next_step
 
 
