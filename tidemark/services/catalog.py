@@ -1,8 +1,14 @@
 """The local Iceberg catalog: one SQLite file that Spark's JDBC catalog and PyIceberg's SqlCatalog share."""
 
+import re
 import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+
+from tidemark.domain.errors import Refused
+from tidemark.domain.home import ANOTHER
 
 NAME = "lake"
 BUSY_SECONDS = 60
@@ -25,6 +31,7 @@ CREATE TABLE IF NOT EXISTS iceberg_namespace_properties (
   PRIMARY KEY (catalog_name, namespace, property_key)
 );
 """
+LOCATIONS = "SELECT metadata_location FROM iceberg_tables WHERE metadata_location LIKE 'file:/%'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +48,40 @@ class LocalCatalog:
     @property
     def warehouse(self) -> str:
         """Where the tables lie. Not percent-encoded: neither Hadoop nor PyIceberg would decode it (`home_fault`)."""
-        return f"file://{self.home / 'warehouse'}"
+        return f"file://{self._folder}"
+
+    @property
+    def _folder(self) -> Path:
+        return self.home / "warehouse"
 
     def create(self) -> None:
-        """Make the file once; write-ahead logging lets readers go on while somebody commits."""
-        (self.home / "warehouse").mkdir(parents=True, exist_ok=True)
-        with sqlite3.connect(self.file, timeout=BUSY_SECONDS) as database:
+        """Make the file once; write-ahead logging lets readers go on while somebody commits.
+
+        Raises:
+            Refused: the home was moved or copied: its tables would be those of the place where it was made.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(self.file, timeout=BUSY_SECONDS)) as database, database:
             database.execute("PRAGMA journal_mode=WAL")
             database.executescript(TABLES)
-        database.close()
+            made = self._made_at(location for (location,) in database.execute(LOCATIONS))
+        if made:
+            raise Refused(
+                f"{self.home} was made at {made}, where its catalog still has its tables: it was moved or copied",
+                next_step=f"move it back, or, where nothing is left at {made}, put a link to it there; "
+                f"instead of a copy {ANOTHER}",
+                home=str(self.home),
+            )
+
+    def _made_at(self, locations: Iterable[str]) -> Path | None:
+        """The home of a table whose metadata is in that one's warehouse and in this one's, too."""
+        for location in locations:
+            file = Path(re.sub("^file:/*", "/", location))
+            for place in (each for each in file.parents if each.name == self._folder.name):
+                own = self._folder / file.relative_to(place)
+                if not _same(place, self._folder) and (own.exists() or _names(own) & _names(file)):
+                    return place.parent
+        return None
 
     def pyiceberg(self) -> dict[str, str]:
         """What `pyiceberg.catalog.load_catalog(NAME, **properties)` takes."""
@@ -70,3 +102,19 @@ class LocalCatalog:
             f"{prefix}.warehouse": self.warehouse,
             f"{prefix}.cache-enabled": "false",
         }
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Also by another path, as through a link."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _names(file: Path) -> set[str]:
+    """Of what lies beside it. Two tables have no metadata file of the same name, a table and its copy have."""
+    try:
+        return {each.name for each in file.parent.iterdir()}
+    except OSError:
+        return set()

@@ -54,15 +54,15 @@ class Stack:
         Whatever this call started is stopped again when it fails or is interrupted.
 
         Raises:
-            Refused: the home has a name that the catalog's address cannot hold.
+            Refused: the home has a name that the catalog's address cannot hold, or was made elsewhere.
             ServiceError.
         """
         if fault := home_fault(str(self.home)):
             raise Refused(f"{self.home} {fault}", next_step=ANOTHER, home=str(self.home))
         java = find_java()
         with self._alone(on_progress):
-            fetch([*CORE, *jars_beside(java), *self._extras], on_progress)
             LocalCatalog(self.home).create()
+            fetch([*CORE, *jars_beside(java), *self._extras], on_progress)
             place = Place(self.home, java, Ports(self.home / "ports.json"))
             try:
                 Launch(self._services, place, on_progress).run()
