@@ -24,6 +24,7 @@ from typer.core import TyperGroup
 from tidemark.domain.errors import Interrupted, Outage, Overtaken, Refused, Stopped, TidemarkError
 from tidemark.domain.states import OUTAGES
 from tidemark.services.errors import DownloadFailed, ServiceFailed
+from tidemark.services.manifest import cache_dir
 from tidemark.services.ports import without_proxy
 
 FINDING = 1
@@ -128,11 +129,11 @@ def report(error: Exception, *, as_json: bool) -> int:
     """Say what went wrong and what to do now; gives the exit code."""
     if debugging():
         traceback.print_exception(error)
-    if isinstance(error, OSError) and error.errno in _CLOSED and error.filename:
+    if isinstance(error, OSError) and error.filename and (error.errno in _CLOSED or _unmade(error)):
         error = Refused(
             f"{os.fsdecode(error.filename)}: {error.strerror}",
-            next_step="let this user read and write there, or name another folder: TIDEMARK_HOME, TIDEMARK_CONTRACTS, "
-            "DAGSTER_HOME, --out",
+            next_step="let this user read and write there, or name another folder: TIDEMARK_HOME, TIDEMARK_CACHE, "
+            "TIDEMARK_CONTRACTS, DAGSTER_HOME, --out",
         )
     if isinstance(error, OSError) and error.errno in _FULL:
         where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
@@ -156,6 +157,18 @@ def report(error: Exception, *, as_json: bool) -> int:
         "failed",
     }
     return FINDING if found else BAD_USE
+
+
+def _unmade(error: OSError) -> bool:
+    """Whether the home or the cache is missing where no folder can be made, as in /proc or below a mount on demand."""
+    if error.errno != errno.ENOENT:
+        return False
+    from tidemark.services.stack import default_home  # noqa: PLC0415 - httpx only when something is missing
+
+    with suppress(OSError):  # of a working directory that is gone
+        missing = Path(os.fsdecode(error.filename)).absolute()
+        return any(each.is_relative_to(missing) for each in (default_home(), cache_dir()))
+    return False
 
 
 def _say(error: TidemarkError, *, as_json: bool) -> None:

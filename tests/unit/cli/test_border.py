@@ -385,6 +385,27 @@ def test_a_home_that_cannot_be_written_is_bad_use_and_named(
     assert "name another folder: TIDEMARK_HOME" in told.stderr.replace("\n", " ")
 
 
+@pytest.mark.parametrize("command", [["up"], ["install-java", "--yes"]])
+@pytest.mark.parametrize("cache", ["/sys/tidemark", "/proc/tidemark/cache"])
+def test_a_cache_that_cannot_be_made_is_bad_use_and_named(
+    command: list[str], cache: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a cache folder that is refused, or where no folder can be, then the path is told, and the variable."""
+    monkeypatch.setenv("TIDEMARK_CACHE", cache)
+    told = CliRunner().invoke(app, ["services", *command, "--json"])
+    assert told.exit_code == 2
+    error = json.loads(told.stdout)["error"]
+    assert error["kind"] == "Refused"
+    assert cache.startswith(error["message"].partition(":")[0])
+    assert "TIDEMARK_CACHE" in error["next_step"]
+
+
+def test_a_file_that_is_missing_elsewhere_is_a_fault_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    missing = FileNotFoundError(errno.ENOENT, "No such file or directory", "/contracts/orders.yaml")
+    assert report(missing, as_json=True) == 1
+    assert "please report it" in json.loads(capsys.readouterr().out)["error"]["next_step"]
+
+
 def test_a_path_of_another_user_is_bad_use(capsys: pytest.CaptureFixture[str]) -> None:
     denied = PermissionError(errno.EACCES, "Permission denied", "/contracts/orders.yaml")
     assert report(denied, as_json=True) == 2
