@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.sidebyside.report import RESULTS, machine
+from tidemark.services.ports import without_proxy
 from tidemark.services.stack import Stack
 
 OWN = {  # with services of their own
@@ -48,6 +49,7 @@ def say(name: str, arguments: tuple[str, ...], home: str) -> bool:
 
 def main() -> None:
     RESULTS.mkdir(exist_ok=True)
+    without_proxy(os.environ)
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as home:
         well = [say(name, arguments, home) for name, arguments in OWN.items()]
         stack = Stack(Path(home))

@@ -18,6 +18,8 @@ import psutil
 from dagster._cli.code_server import code_server_cli
 from dagster._grpc import client
 
+from tidemark.services.ports import without_proxy
+
 WANTED_EVERY = timedelta(seconds=5)
 LOOKS = 2
 """So often it must be missing: when both are told to end, each may do so by itself."""
@@ -53,6 +55,7 @@ def _serving() -> list[psutil.Process]:
 
 
 if __name__ == "__main__":
+    without_proxy(os.environ)
     client.CLIENT_HEARTBEAT_INTERVAL = int(WANTED_EVERY.total_seconds())
     threading.Thread(target=end_with_child, daemon=True).start()
     code_server_cli()

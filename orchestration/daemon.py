@@ -4,12 +4,15 @@ Of 200 tables that reading takes a fiftieth of a core, here and in the process t
 once a second whether they changed takes a quarter of what a daemon does whose topics are quiet.
 """
 
+import os
 from datetime import timedelta
 
 from dagster._core.remote_origin import GrpcServerCodeLocationOrigin
 from dagster._daemon import controller
 from dagster._daemon.cli import main
 from dagster._grpc import server_watcher
+
+from tidemark.services.ports import without_proxy
 
 ANYWAY = timedelta(hours=1)
 """The definitions are read again after so long, though nobody says that they changed."""
@@ -31,6 +34,7 @@ class Controller(controller.DagsterDaemonController):
 
 
 if __name__ == "__main__":
+    without_proxy(os.environ)
     controller.DagsterDaemonController = Controller  # type: ignore[misc]
     server_watcher.WATCH_INTERVAL = int(CHANGED_EVERY.total_seconds())
     main()

@@ -14,7 +14,10 @@ import hypothesis
 import pytest
 import seeds
 
+from tidemark.services.ports import without_proxy
 from tidemark.services.stack import Stack
+
+without_proxy(os.environ)  # which gRPC would ask for the Spark server
 
 # Waits for the end of its input, which is the end of this process however it comes, and clears up behind it.
 GUARD = """

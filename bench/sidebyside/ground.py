@@ -1,5 +1,6 @@
 """What all peers share in one measurement: a broker, a schema registry, a catalog, and one way to look at a table."""
 
+import os
 import re
 import shutil
 import tempfile
@@ -26,7 +27,7 @@ from tidemark.services.java import find_java
 from tidemark.services.kafka import Kafka
 from tidemark.services.launch import Launch
 from tidemark.services.manifest import CORE
-from tidemark.services.ports import Ports
+from tidemark.services.ports import Ports, without_proxy
 from tidemark.services.progress import silent
 from tidemark.services.registry import Registry
 from tidemark.services.service import Place
@@ -148,7 +149,7 @@ class Ground:
         url = f"{self.registry}/subjects/{name}-value/versions"
         schema = schemas[workload.value_format](workload.fields)
         said = {"schema": schema, "schemaType": workload.value_format.upper()}
-        answer = httpx.post(url, json=said, timeout=30).raise_for_status()
+        answer = httpx.post(url, json=said, trust_env=False, timeout=30).raise_for_status()
         return int(answer.json()["id"])
 
     def new_table(self, peer: str) -> str:
@@ -240,6 +241,7 @@ def stored(table: Table) -> tuple[int, int, int]:
 @contextmanager
 def ground() -> Iterator[Ground]:
     """A ground in a temporary folder; nothing of it is left behind."""
+    without_proxy(os.environ)
     home = Path(tempfile.mkdtemp(prefix="tidemark-bench-"))
     found = Ground(home)
     try:

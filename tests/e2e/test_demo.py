@@ -17,9 +17,8 @@ STEPS = 7
 def test_the_tour_goes_right_from_an_empty_home_and_nothing_runs_afterwards(tmp_path):
     """Given nothing but the repository, when the tour runs by itself, then every step says right, the pack is written, all processes are gone."""
     home = tmp_path / "home"
-    environ = {
-        name: value for name, value in os.environ.items() if not name.startswith(("TIDEMARK_", "DAGSTER_"))
-    }
+    ours = ("TIDEMARK_", "DAGSTER_", "no_proxy", "NO_PROXY")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     told = subprocess.run(
         [TIDEMARK, "demo", "--script"],
         env={**environ, "TIDEMARK_HOME": str(home), "COLUMNS": "200", "http_proxy": "http://127.0.0.1:9"},

@@ -17,7 +17,8 @@ def without_proxy(environ: MutableMapping[str, str]) -> None:
     """A proxy that the environment names is not asked for what listens on this machine: registry, Spark, Dagster."""
     spared = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
     if spared.strip() != "*":  # which says all only where it stands alone
-        environ["no_proxy"] = environ["NO_PROXY"] = ",".join(filter(None, (spared, LOOPBACK, "localhost")))
+        here = [each for each in (LOOPBACK, "localhost") if each not in spared.split(",")]
+        environ["no_proxy"] = environ["NO_PROXY"] = ",".join(filter(None, (spared, *here)))
 
 
 def is_free(port: int) -> bool:

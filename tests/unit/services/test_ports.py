@@ -1,5 +1,12 @@
+import os
 import socket
+import subprocess
+import sys
+from urllib.request import proxy_bypass_environment
 
+import pytest
+
+from bench.sidebyside.ground import Ground, ground
 from tidemark.services.ports import LOOPBACK, Ports, accepts, is_free, without_proxy
 
 
@@ -52,5 +59,37 @@ def test_what_listens_here_is_asked_without_a_proxy_and_what_was_spared_stays_so
         spared = environ["no_proxy"].split(",")
         assert {LOOPBACK, "localhost", *before.get("NO_PROXY", LOOPBACK).split(",")} == set(spared)
         assert environ["NO_PROXY"] == environ["no_proxy"]
+        without_proxy(again := dict(environ))
+        assert again == environ
     without_proxy(everything := {"no_proxy": "*"})
     assert everything == {"no_proxy": "*"}
+
+
+@pytest.mark.parametrize(
+    ("module", "place"),
+    [
+        ("orchestration.code_server", "dagster._cli.code_server.code_server_cli"),
+        ("orchestration.daemon", "dagster._daemon.cli.main"),
+        ("orchestration.webserver", "dagster_webserver.cli.main"),
+    ],
+)
+def test_dagsters_processes_ask_no_proxy_for_what_is_here(module, place):
+    """Given a proxy for gRPC, when a process of Dagster begins without the command line, then Spark and the code server here are spared."""
+    owner, _, name = place.rpartition(".")
+    program = f"import os, runpy, {owner} as owner\nowner.{name} = lambda: print(os.environ['no_proxy'])\n"
+    program += f"runpy.run_module({module!r}, run_name='__main__')"
+    environ = {key: value for key, value in os.environ.items() if key.lower() != "no_proxy"}
+    told = subprocess.run(
+        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True
+    )
+    assert told.stdout == f"{LOOPBACK},localhost\n"
+
+
+def test_neither_do_tests_and_measurements(monkeypatch):
+    assert proxy_bypass_environment(LOOPBACK)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.setattr(Ground, "up", lambda _: None)
+    monkeypatch.setattr(Ground, "down", lambda _: None)
+    with ground():
+        assert proxy_bypass_environment(LOOPBACK)
