@@ -8,6 +8,7 @@ Results go to bench/results; everything that was started ends, nothing temporary
 
 import argparse
 import signal
+import subprocess
 import sys
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from bench.sidebyside.peers.tidemark import Tidemark
 from bench.sidebyside.report import Report
 from bench.sidebyside.run import Peer, Run, WrongRows, measured
 from bench.sidebyside.workload import WORKLOADS
+from tidemark.services.errors import DownloadFailed
 
 SHARE = 4
 """The small topic of a round has a quarter of the records."""
@@ -76,9 +78,7 @@ PROFILES = {
 def measure(place: Ground, profile: Profile, failed: dict[str, str]) -> list[Run]:
     """All runs; a peer that fails is left out from then on."""
     runs: list[Run] = []
-    peers = [peer for peer in PEERS if peer.name in profile.peers]
-    for peer in peers:
-        peer.prepare(place)
+    peers = _prepared(place, profile, failed)
     for workload, records in profile.records.items():
         for turn in range(profile.rounds):
             for size in (records // SHARE, records):
@@ -95,6 +95,21 @@ def measure(place: Ground, profile: Profile, failed: dict[str, str]) -> list[Run
                     else:
                         _say(runs[-1], turn)
     return [run for run in runs if f"{run.peer} on {run.workload}" not in failed]
+
+
+def _prepared(place: Ground, profile: Profile, failed: dict[str, str]) -> list[Peer]:
+    """Who takes part; a peer that cannot be made ready has failed on all that it would have been tried on."""
+    ready = []
+    for peer in (each for each in PEERS if each.name in profile.peers):
+        try:
+            peer.prepare(place)
+        except (Failed, DownloadFailed, OSError, subprocess.CalledProcessError) as error:
+            print(f"{peer.name}: {error}", flush=True)
+            tried = (each for each in profile.records if WORKLOADS[each].kind in peer.kinds)
+            failed |= {f"{peer.name} on {each}": str(error) for each in tried}
+        else:
+            ready.append(peer)
+    return ready
 
 
 def _say(run: Run, turn: int) -> None:

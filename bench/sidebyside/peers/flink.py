@@ -13,7 +13,7 @@ from bench.sidebyside import jars
 from bench.sidebyside.columns import Columns
 from bench.sidebyside.encodings import proto_schema
 from bench.sidebyside.ground import FETCHES, JVM, Ground, Stream, Topic
-from bench.sidebyside.meter import Cost, Meter
+from bench.sidebyside.meter import Cost, Failed, Meter
 from bench.sidebyside.workload import WORKLOADS, Workload
 from tidemark.services.catalog import NAME
 from tidemark.services.spark import OPENED
@@ -66,9 +66,12 @@ class Flink:
 
 
 def compile_java(ground: Ground, sources: Sequence[Path], class_path: str) -> None:
-    """Into home/classes."""
+    """Into home/classes; raises Failed where the Java is no JDK."""
     compiler = ground.java.with_name("javac")
-    subprocess.run([compiler, "-d", ground.home / "classes", "-cp", class_path, *sources], check=True)
+    try:
+        subprocess.run([compiler, "-d", ground.home / "classes", "-cp", class_path, *sources], check=True)
+    except FileNotFoundError as error:
+        raise Failed(f"a JDK is needed: there is no {compiler}") from error
 
 
 def _message(ground: Ground) -> list[Path]:

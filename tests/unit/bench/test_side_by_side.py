@@ -6,15 +6,17 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import fastavro
 import pytest
 
+from bench.sidebyside import __main__ as side_by_side
 from bench.sidebyside.columns import Columns
 from bench.sidebyside.figures import COMPOSED, figures, of_peer
 from bench.sidebyside.freshness import Freshness, save
 from bench.sidebyside.guard import ratios, stored, verdict, worse
-from bench.sidebyside.peers.flink import STRUCT
+from bench.sidebyside.peers.flink import STRUCT, compile_java
 from bench.sidebyside.peers.proto_arrow import message_class, to_arrow
 from bench.sidebyside.report import BY_KEY, Report, load
 from bench.sidebyside.run import Run
@@ -151,6 +153,24 @@ def test_a_workload_without_figures_of_ours_is_not_passed_over(failed):
     well, why = verdict([report(9e-6), newest])
     assert not well
     assert why.endswith("on json" if failed else "on nested")
+
+
+def test_a_peer_that_cannot_be_made_ready_has_failed_and_the_others_go_on(tmp_path, monkeypatch):
+    """Given a Java without a compiler, when peers are compiled, then that is said of them, and the next is made ready."""
+    place, made = SimpleNamespace(home=tmp_path, java=tmp_path / "java"), []
+
+    class Compiled:
+        name, kinds = "compiled", frozenset({"avro"})
+
+        def prepare(self, ground):
+            compile_java(ground, [], "")
+
+    ready = SimpleNamespace(name="ready", kinds=Compiled.kinds, prepare=made.append)
+    monkeypatch.setattr(side_by_side, "PEERS", (Compiled(), ready))
+    profile, failed = side_by_side.Profile({"orders": 4, "json": 4}, 0, ("compiled", "ready")), {}
+    assert side_by_side.measure(place, profile, failed) == []
+    assert made == [place]
+    assert failed == {"compiled on orders": f"a JDK is needed: there is no {tmp_path / 'javac'}"}
 
 
 def test_a_peer_that_failed_is_no_fault_of_ours():
