@@ -49,7 +49,7 @@ def artifacts(name: ArtifactSet) -> tuple[Artifact, ...]:
 
 def maven_url() -> str:
     """Maven Central, or the mirror that TIDEMARK_MAVEN_URL names."""
-    return os.environ.get("TIDEMARK_MAVEN_URL", MAVEN_CENTRAL).rstrip("/")
+    return (os.environ.get("TIDEMARK_MAVEN_URL") or MAVEN_CENTRAL).rstrip("/")
 
 
 def cache_dir() -> Path:

@@ -4,7 +4,17 @@ from typing import get_args
 
 import pytest
 
-from tidemark.services.manifest import CORE, Artifact, ArtifactSet, artifacts, cache_dir, cached, classpath
+from tidemark.services.manifest import (
+    CORE,
+    MAVEN_CENTRAL,
+    Artifact,
+    ArtifactSet,
+    artifacts,
+    cache_dir,
+    cached,
+    classpath,
+    maven_url,
+)
 
 ALL = get_args(ArtifactSet)
 
@@ -40,3 +50,11 @@ def test_an_artifact_lies_where_maven_would_put_it(monkeypatch, tmp_path):
 def test_the_cache_is_per_user_unless_named(monkeypatch):
     monkeypatch.delenv("TIDEMARK_CACHE", raising=False)
     assert cache_dir().name == "tidemark"
+
+
+@pytest.mark.parametrize(
+    ("said", "url"), [("", MAVEN_CENTRAL), ("http://mirror/maven2/", "http://mirror/maven2")]
+)
+def test_a_mirror_that_is_named_by_nothing_is_none(monkeypatch, said, url):
+    monkeypatch.setenv("TIDEMARK_MAVEN_URL", said)
+    assert maven_url() == url
