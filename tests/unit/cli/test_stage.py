@@ -144,14 +144,19 @@ def test_the_printed_commands_work_in_another_terminal_after_one_line(tmp_path, 
     for name in ("TIDEMARK_HOME", "TIDEMARK_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TIDEMARK_CONTRACTS", str(clone / "contracts"))
+    monkeypatch.setenv("DAGSTER_HOME", str(clone / ".tidemark" / "dagster"))
     assert in_another_terminal() == f"cd '{clone}' && . .venv/bin/activate"
     monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TIDEMARK_CONTRACTS", "mine")
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home" / "dagster"))
+    assert "DAGSTER_HOME" not in in_another_terminal()
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster of all"))
+    look = "echo $ACTIVE && pwd && echo $TIDEMARK_HOME $TIDEMARK_CONTRACTS $DAGSTER_HOME"
     told = subprocess.run(
-        ["sh", "-c", f"{in_another_terminal()} && echo $ACTIVE && pwd && echo $TIDEMARK_HOME $TIDEMARK_CONTRACTS"],
+        ["sh", "-c", f"{in_another_terminal()} && {look}"],
         capture_output=True, text=True, check=True, env={}, cwd="/",
     ).stdout.splitlines()  # fmt: skip
-    assert told == ["yes", str(clone), f"{tmp_path / 'home'} {clone / 'mine'}"]
+    assert told == ["yes", str(clone), f"{tmp_path / 'home'} {clone / 'mine'} {tmp_path / 'dagster of all'}"]
 
 
 def test_what_a_killed_one_left_is_ended_unless_another_holds_the_home(tmp_path):

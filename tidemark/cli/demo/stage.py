@@ -82,7 +82,8 @@ def in_another_terminal() -> str:
     if activate.is_file():
         near = activate.relative_to(here) if activate.is_relative_to(here) else activate
         words.append(f". {shlex.quote(str(near))}")
-    for name, default in SETTINGS.items():
+    dagster = Path(os.environ.get("TIDEMARK_HOME") or ".tidemark") / "dagster"
+    for name, default in {**SETTINGS, "DAGSTER_HOME": dagster}.items():
         said = os.environ.get(name)
         if said and (default is None or Path(said).absolute() != here / default):
             words.append(f"export {name}={shlex.quote(str(Path(said).absolute()))}")
