@@ -28,6 +28,7 @@ def where(topic: str, place: str | None, key: str | None, *, as_json: bool) -> N
     """Exit code 1 when a table cannot be seen, or a record that was read is nowhere, and not by contract.
 
     Raises:
+        Refused: no contract reads the topic, or none of their topics has the partition.
         Stopped, Outage: no table can be seen.
     """
     if (place is None) == (key is None):
@@ -43,9 +44,15 @@ def where(topic: str, place: str | None, key: str | None, *, as_json: bool) -> N
         )
     lake, wanted = Lake(configuration), None if key is None else _keys(key)
     lake.loaded = loaded([each.table for each in fed])
-    found, unknown = each_apart(partial(_answers, lake, each, place, wanted) for each in fed)
+    told, unknown = each_apart(partial(_answers, lake, each, place, wanted) for each in fed)
+    found = [each for each in told if not isinstance(each, Refused)]
+    beyond = list(dict.fromkeys(each.message for each in told if isinstance(each, Refused)))
     if unknown and not found:
         raise unknown[0]
+    if beyond and not found:
+        raise Refused("; ".join(beyond), next_step="name one of these")
+    for message in beyond:
+        console(as_json=True).print(message)
     answers = list(chain.from_iterable(found))
     if as_json:
         print_json([*(each.as_json() for each in answers), *(_unknown(topic, each) for each in unknown)])
@@ -72,13 +79,17 @@ def _keys(text: str) -> tuple[bytes, ...]:
 
 def _answers(
     lake: Lake, contract: Contract, place: str | None, keys: tuple[bytes, ...] | None
-) -> list[Answer]:
+) -> list[Answer] | Refused:
+    """Refused where the topic of this table has no such partition: that of another cluster may."""
     if keys is not None:
         return [answer for key in keys for answer in where_key(lake, contract, key)]
     named = _PLACE.fullmatch(place or "")
     if named is None:
         raise typer.BadParameter(f"{place} is not PARTITION:OFFSET")
-    return where_offset(lake, contract, int(named[1]), int(named[2]))
+    try:
+        return where_offset(lake, contract, int(named[1]), int(named[2]))
+    except Refused as beyond:
+        return beyond
 
 
 def _unknown(topic: str, error: Stopped | Outage) -> Mapping[str, Any]:

@@ -49,8 +49,10 @@ def where_offset(lake: Lake, contract: Contract, partition: int, offset: int) ->
     place = Answer(contract.table, contract.topic, partition, offset, "unknown")
     now = table.ledger.epoch if table.ledger else 0
     if table.topic is not None and partition not in table.topic.end and not rows and not held:
+        clusters = {each.cluster for each in lake.configuration.contracts if each.topic == contract.topic}
+        named = f"topic {contract.topic}" + (f" of cluster {contract.cluster}" if len(clusters) > 1 else "")
         raise Refused(
-            f"topic {contract.topic} has partitions {sorted(table.topic.end)}, not {partition}",
+            f"{named} has partitions {sorted(table.topic.end)}, not {partition}",
             next_step="name one of these",
         )
     others = sorted({r["epoch"] for r in (*rows, *held)} - {now}, reverse=True)

@@ -1,0 +1,62 @@
+"""`tidemark where` for topics that several contracts read, or none; no service runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tidemark.cli.main import app
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.ledger.guard import Topic
+from tidemark.engine.access.lake import Lake
+
+PLATFORM = """
+kafka: {main: {bootstrap.servers: "127.0.0.1:1"}, other: {bootstrap.servers: "127.0.0.1:1"}}
+schema_registry: {main: {url: "http://127.0.0.1:1"}, other: {url: "http://127.0.0.1:1"}}
+catalog: {name: lake, type: sql, uri: "sqlite:///%s/catalog.db", warehouse: "file://%s"}
+spark: {remote: "sc://127.0.0.1:1"}
+"""
+PARTITIONS = {"main": 2, "other": 6}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    contracts = tmp_path / "contracts"
+    contracts.mkdir()
+    for cluster in PARTITIONS:
+        said = f"topic: orders\ncluster: {cluster}\ntable: {cluster}.orders\nvalue: {{format: json}}\n"
+        (contracts / f"{cluster}.yaml").write_text(said)
+    (tmp_path / "platform.yaml").write_text(PLATFORM % (tmp_path, tmp_path))
+    monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TIDEMARK_CONTRACTS", str(contracts))
+    monkeypatch.setenv("TIDEMARK_CONFIG", str(tmp_path / "platform.yaml"))
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _topic(_lake: Lake, contract: Contract) -> Topic:
+    ends = dict.fromkeys(range(PARTITIONS[contract.cluster]), 0)
+    return Topic(contract.topic, "c", "t", ends, ends, ends)
+
+
+def test_a_partition_that_only_one_cluster_has_is_looked_for_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a topic of one name on two clusters, when a record is asked for in a partition that one of them has, then its table answers; where neither has it, both are named."""
+    monkeypatch.setattr(Lake, "topic", _topic)
+    told = CliRunner().invoke(app, ["where", "orders", "5:0", "--json"])
+    assert (told.exit_code, [each["table"] for each in json.loads(told.stdout)]) == (0, ["other.orders"])
+    assert "topic orders of cluster main has partitions [0, 1], not 5" in told.stderr
+    nowhere = CliRunner().invoke(app, ["where", "orders", "6:0", "--json"])
+    error = json.loads(nowhere.stdout)["error"]
+    assert (nowhere.exit_code, error["kind"], error["next_step"]) == (2, "Refused", "name one of these")
+    assert all(f"of cluster {each} has" in error["message"] for each in PARTITIONS)
+
+
+def test_the_cluster_of_a_topic_that_only_one_has_goes_without_saying(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Lake, "topic", _topic)
+    (home / "contracts" / "other.yaml").unlink()
+    told = CliRunner().invoke(app, ["where", "orders", "5:0", "--json"])
+    assert json.loads(told.stdout)["error"]["message"] == "topic orders has partitions [0, 1], not 5"
