@@ -33,7 +33,7 @@ def discover(tick: Tick, home: Path, shown_digests: Mapping[str, str]) -> str | 
 def remark_on(configuration: Configuration, listed: Listed) -> str | None:
     """What a tick says of topics that are not served: yet, or because their table is another topic's or cannot be."""
     fresh = ", ".join(sorted(set(unserved(configuration, listed)))[:_SHOWN])
-    left_out = [f"left out: {problem.message}" for problem in configuration.left_out[:_SHOWN]]
+    left_out = [f"left out: {each.problem.message}" for each in configuration.left_out[:_SHOWN]]
     said = [f"new topics match a pattern, reload the definitions: {fresh}"] if fresh else []
     return "; ".join([*said, *left_out]) or None
 
@@ -51,13 +51,11 @@ def _refreshed(seen: Discovery, tick: Tick, listed: Listed) -> Discovery:
 
 def unserved(configuration: Configuration, listed: Listed) -> list[str]:
     """Topics that match a `topics:` contract and have no table in these definitions yet."""
-    served = {(each.cluster, each.topic) for each in configuration.contracts}
-    left_out = " ".join(problem.message for problem in configuration.left_out)
+    known = {(each.cluster, each.topic) for each in configuration.contracts}
+    known |= {(each.cluster, each.topic) for each in configuration.left_out}
     return [
         topic
         for pattern in configuration.patterns
         for topic in listed.get(pattern.cluster, ())
-        if re.fullmatch(pattern.topics, topic)
-        and (pattern.cluster, topic) not in served
-        and not re.search(rf"(?<![\w.-]){re.escape(topic)}(?![\w-]|\.\w)", left_out)
+        if re.fullmatch(pattern.topics, topic) and (pattern.cluster, topic) not in known
     ]

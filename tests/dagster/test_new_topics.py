@@ -50,6 +50,18 @@ def test_a_topic_whose_table_is_another_topics_is_named_with_every_look(where):
     assert said.endswith("(topic us.orders)")
 
 
+def test_a_topic_whose_table_is_another_one_s_in_dagster_is_not_told_as_new(where):
+    """Given a topic that is left out for a reason that does not name it, when the sensor looks, then it gives that reason, and asks for nothing that would change nothing."""
+    (where.contracts_dir / "own.yaml").write_text("topic: x\ntable: shop.lake__a_b\n")
+    pattern = "topics: '^shop[.](?P<name>.*)$'\ntable: shop__lake.{name}\n"
+    (where.contracts_dir / "shops.yaml").write_text(pattern)
+    listed = {"main": {"shop.a_b": 1}}
+    discovery.update(where.home, lambda seen: with_listed(seen, listed))
+    said = remark_on(configuration_of(where), listed)
+    assert said.startswith("left out: ")
+    assert "are both shop__lake__a_b in Dagster" in said
+
+
 def test_a_contract_beside_the_pattern_is_told_too(where, lake, defs, resource, instance):
     (where.contracts_dir / "payments.yaml").write_text("topic: payments\n")
     with dg.build_sensor_context(

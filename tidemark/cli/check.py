@@ -42,7 +42,7 @@ def _load() -> tuple[Configuration | None, tuple[Problem, ...]]:
         configuration = load_from_environment()
     except ConfigurationError as error:
         return None, error.problems
-    return configuration, configuration.left_out
+    return configuration, tuple(each.problem for each in configuration.left_out)
 
 
 def _show(configuration: Configuration | None, problems: Sequence[Problem]) -> None:

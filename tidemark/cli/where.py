@@ -14,6 +14,7 @@ from tidemark.cli.border import FINDING
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_records import loaded
 from tidemark.cli.output import console, print_json, show_error
+from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Refused, Stopped
 from tidemark.domain.suggest import nearest
@@ -36,12 +37,7 @@ def where(topic: str, place: str | None, key: str | None, *, as_json: bool) -> N
     configuration = load_contracts()
     fed = [each for each in configuration.contracts if each.topic == topic]
     if not fed:
-        known = sorted({each.topic for each in configuration.contracts})
-        near = nearest(topic, known)
-        raise Refused(
-            f"no contract reads topic {topic}" + (f"; did you mean {near}?" if near else ""),
-            next_step="tidemark check; of what a backfill brought from there, where --key with the topic of its table",
-        )
+        raise _unread(configuration, topic)
     lake, wanted = Lake(configuration), None if key is None else _keys(key)
     lake.loaded = loaded([each.table for each in fed])
     told, unknown = each_apart(partial(_answers, lake, each, place, wanted) for each in fed)
@@ -62,6 +58,18 @@ def where(topic: str, place: str | None, key: str | None, *, as_json: bool) -> N
             show_error(error.message, error.next_step)
     if unknown or any(each.lost for each in answers):
         raise typer.Exit(FINDING)
+
+
+def _unread(configuration: Configuration, topic: str) -> Refused:
+    left_out = [str(each) for each in configuration.left_out if each.topic == topic]
+    if left_out:
+        step = "mend the contract of the pattern, or write one for this topic"
+        return Refused("; ".join(left_out), next_step=step)
+    near = nearest(topic, sorted({each.topic for each in configuration.contracts}))
+    return Refused(
+        f"no contract reads topic {topic}" + (f"; did you mean {near}?" if near else ""),
+        next_step="tidemark check; of what a backfill brought from there, where --key with the topic of its table",
+    )
 
 
 def _keys(text: str) -> tuple[bytes, ...]:

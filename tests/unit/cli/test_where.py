@@ -9,7 +9,9 @@ from typer.testing import CliRunner
 from tidemark.cli.main import app
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.guard import Topic
+from tidemark.engine.access import kafka
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.config import discovery
 
 PLATFORM = """
 kafka: {main: {bootstrap.servers: "127.0.0.1:1"}, other: {bootstrap.servers: "127.0.0.1:1"}}
@@ -60,3 +62,24 @@ def test_the_cluster_of_a_topic_that_only_one_has_goes_without_saying(
     (home / "contracts" / "other.yaml").unlink()
     told = CliRunner().invoke(app, ["where", "orders", "5:0", "--json"])
     assert json.loads(told.stdout)["error"]["message"] == "topic orders has partitions [0, 1], not 5"
+
+
+def test_a_topic_that_a_pattern_leaves_out_is_told_with_its_reason(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a pattern that would put two topics into one table, when commands begin, then stderr says which topic is left out, stdout stays one document; who asks for a record of it reads why."""
+    monkeypatch.setattr(kafka, "TIMEOUT", 0.5)  # no broker is there
+    for each in (home / "contracts").iterdir():
+        each.unlink()
+    (home / "contracts" / "all.yaml").write_text("topics: '^(?P<name>[a-z]+)-?$'\ntable: shop.{name}\n")
+    topics = {each: {"partitions": 1} for each in ("orders", "orders-")}
+    discovery.update(home / "home", lambda seen: seen.with_topics("main", topics))
+    why = "topic orders- is left out: "
+    for words in (["status"], ["plan"], ["where", "orders", "0:0"]):
+        told = CliRunner().invoke(app, [*words, "--json"])
+        assert [each["table"] for each in json.loads(told.stdout)] == ["shop.orders"]
+        assert why in told.stderr
+    assert "table shop.orders (topic orders-) is also made by" in told.stderr
+    told = CliRunner().invoke(app, ["where", "orders-", "0:0", "--json"])
+    error = json.loads(told.stdout)["error"]
+    assert (told.exit_code, error["kind"], error["message"][: len(why)]) == (2, "Refused", why)

@@ -65,8 +65,11 @@ def test_a_topic_whose_table_is_taken_is_left_out_and_the_others_go_on(installat
     seen("shop.a-b", "shop.a_b", "shop.A_b", "shop.fine")
     configuration = installation.contract(PATTERN, "all.yaml").load()
     assert [each.topic for each in configuration.contracts] == ["shop.A_b", "shop.fine"]
-    assert [(each.key, each.line) for each in configuration.left_out] == [("table", 3), ("table", 3)]
-    assert "table shop.a_b (topic shop.a-b) differs only by case" in configuration.left_out[0].message
+    assert [(each.topic, each.problem.key, each.problem.line) for each in configuration.left_out] == [
+        ("shop.a-b", "table", 3),
+        ("shop.a_b", "table", 3),
+    ]
+    assert "table shop.a_b (topic shop.a-b) differs only by case" in configuration.left_out[0].problem.message
 
 
 @pytest.mark.parametrize(
@@ -88,7 +91,7 @@ def test_a_table_stays_with_the_topic_that_it_was_loaded_from(installation, seen
     seen(served, newcomer, tables={table: served})
     configuration = installation.load()
     assert [(each.topic, each.table) for each in configuration.contracts] == [(served, table)]
-    assert f"(topic {newcomer})" in configuration.left_out[0].message
+    assert f"(topic {newcomer})" in configuration.left_out[0].problem.message
 
 
 def test_a_contract_of_its_own_takes_the_table_that_a_pattern_filled(installation, seen):
@@ -103,7 +106,7 @@ def test_a_topic_whose_table_would_be_another_in_dagster_is_left_out(installatio
     installation.contract(PATTERN.replace("shop.{name}", "shop__lake.{name}"), "all.yaml")
     configuration = installation.load()
     assert [each.table for each in configuration.contracts] == ["shop.lake__a_b", "shop__lake.fine"]
-    assert "are both shop__lake__a_b in Dagster" in configuration.left_out[0].message
+    assert "are both shop__lake__a_b in Dagster" in configuration.left_out[0].problem.message
 
 
 def test_a_topic_that_cannot_name_a_table_is_left_out(installation, seen):
@@ -111,7 +114,7 @@ def test_a_topic_that_cannot_name_a_table_is_left_out(installation, seen):
     configuration = installation.contract(PATTERN).load()
     assert [each.table for each in configuration.contracts] == ["shop.fine", "shop.t_1st"]
     (left_out,) = configuration.left_out
-    assert "topic shop.: 'shop.' is not a table name" in left_out.message
+    assert "topic shop.: 'shop.' is not a table name" in left_out.problem.message
 
 
 def test_a_damaged_discovery_file_is_an_empty_one(installation):
@@ -123,7 +126,8 @@ def test_a_topic_whose_name_leaves_no_room_is_left_out_and_the_others_go_on(inst
     seen("n" * 236, "n" * 235, "orders")
     configuration = installation.contract("topics: '^.*$'").load()
     assert [each.topic for each in configuration.contracts] == ["n" * 235, "orders"]
-    [problem] = configuration.left_out
+    [left_out] = configuration.left_out
+    problem = left_out.problem
     assert (problem.key, "has 236 characters" in problem.message) == ("table", True)
 
 
@@ -144,5 +148,6 @@ def test_two_patterns_on_one_topic_do_not_share_a_consumer_group(installation, s
         )
     configuration = installation.load()
     assert [each.table for each in configuration.contracts] == ["one.a", "one.b"]
-    [problem] = configuration.left_out
+    [left_out] = configuration.left_out
+    problem = left_out.problem
     assert (problem.key, problem.suggestion) == ("ingest.commit_to_group", "lag-{table}")

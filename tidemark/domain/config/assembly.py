@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidemark.domain.config.configuration import Configuration, Pattern
+from tidemark.domain.config.configuration import Configuration, LeftOut, Pattern
 from tidemark.domain.config.contract import Declaration
 from tidemark.domain.config.contract_rules import declaration_findings, setting_findings
 from tidemark.domain.config.expansion import Declared, Resolved, clashes, matches, resolve, shared_groups
@@ -123,7 +123,7 @@ def _declare(merged: Merged, platform: Platform | None) -> tuple[Declared | None
 
 def _expand(
     declared: Sequence[Declared], sources: Sources, namespace: str
-) -> tuple[list[Resolved], list[Problem], list[Problem]]:
+) -> tuple[list[Resolved], list[LeftOut], list[Problem]]:
     """(contracts by table, what patterns cannot have, what is wrong with the files).
 
     Of topics that patterns would put into one table, the one that it was loaded from keeps it.
@@ -136,19 +136,24 @@ def _expand(
             seen = sources.topics.get(each.said.cluster, ())
             wanted += [(each, topic) for topic in matches(each, seen, taken)]
     contracts: list[Resolved] = []
-    left_out: list[Problem] = []
+    left_out: list[LeftOut] = []
     problems: list[Problem] = []
     for each, topic in wanted:
         for found in resolve(each, topic, namespace):
             if isinstance(found, Resolved):
                 contracts.append(found)
+            elif each.said.topics:
+                left_out.append(LeftOut(each.said.cluster, topic, found))
             else:
-                (left_out if each.said.topics else problems).append(found)
+                problems.append(found)
     contracts.sort(key=lambda each: each.expanded and not each.loaded_from(sources.loaded))
     for refusing in (clashes, shared_groups):
         for loser, problem in list(refusing(contracts)):
             contracts.remove(loser)
-            (left_out if loser.expanded else problems).append(problem)
+            if loser.expanded:
+                left_out.append(LeftOut(loser.contract.cluster, loser.contract.topic, problem))
+            else:
+                problems.append(problem)
     return sorted(contracts, key=lambda each: each.contract.table), left_out, problems
 
 

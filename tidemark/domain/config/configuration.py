@@ -21,6 +21,18 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A topic that a pattern matched and that has no table, and why."""
+
+    cluster: str
+    topic: str
+    problem: Problem
+
+    def __str__(self) -> str:
+        return f"topic {self.topic} is left out: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
 class Configuration:
     """What was loaded; `contracts` are sorted by table and patterns are already expanded.
 
@@ -33,7 +45,7 @@ class Configuration:
     contracts: tuple[Contract, ...] = ()
     origins: Mapping[str, Mapping[str, Origin]] = field(default_factory=dict)
     patterns: tuple[Pattern, ...] = ()
-    left_out: tuple[Problem, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     loaded: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def contract(self, table: str) -> Contract:
