@@ -119,4 +119,13 @@ def _show(answers: list[Answer]) -> None:
         hidden = {"table", "topic", "partition", "offset", "fate", "meaning"}
         details = {k: v for k, v in told.items() if k not in hidden and v not in (None, "", [], {})}
         if details:
-            out.print(yaml.safe_dump(details, sort_keys=False, allow_unicode=True).rstrip())
+            out.print(_as_yaml(details))
+
+
+def _as_yaml(details: Mapping[str, Any]) -> str:
+    """The details of an answer; of a record that is nested too deep to be written so, JSON has what was decoded."""
+    try:
+        return yaml.safe_dump(dict(details), sort_keys=False, allow_unicode=True).rstrip()
+    except RecursionError:
+        record = {**details["record"], "decoded": "nested too deep to be shown here, see --json"}
+        return yaml.safe_dump({**details, "record": record}, sort_keys=False, allow_unicode=True).rstrip()

@@ -1,14 +1,18 @@
 """`tidemark where` for topics that several contracts read, or none; no service runs."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from typer.testing import CliRunner
 
 from tidemark.cli.main import app
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.engine.access import kafka
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config import discovery
@@ -83,3 +87,37 @@ def test_a_topic_that_a_pattern_leaves_out_is_told_with_its_reason(
     told = CliRunner().invoke(app, ["where", "orders-", "0:0", "--json"])
     error = json.loads(told.stdout)["error"]
     assert (told.exit_code, error["kind"], error["message"][: len(why)]) == (2, "Refused", why)
+
+
+def test_a_record_that_is_nested_deep_is_shown_without_its_depth(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a quarantined record with lists in lists, when it is asked for, then the cause is shown, and JSON has the depth."""
+    monkeypatch.setattr(kafka, "TIMEOUT", 0.5)  # no broker is there
+    (home / "contracts" / "other.yaml").unlink()
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
+    catalog.create_namespace("main")
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    place = {"topic": "orders", "epoch": 0, "partition": 0, "offset": 0, "timestamp": at, "schema_id": 0}
+    held = {
+        "value": b"[" * 600 + b"]" * 600,
+        "cause": "undecodable",
+        "detail": "a list",
+        "quarantined_at": at,
+    }
+    marks = {"run_id": "r", "batch_id": "b", "resolved_by": "", "resolved_at": at}
+    rows = [{**place, "key": b"k", **held, **marks}]
+    kept = pa.Table.from_pylist(rows).schema
+    rows[0] |= {"resolved_by": None, "resolved_at": None}
+    catalog.create_table("main.orders_quarantine", kept).append(pa.Table.from_pylist(rows, kept))
+    ledger = Ledger(cluster_id="c", topic_id="t", topic="orders", start={0: 0}, next={0: 1})
+    row = pa.Table.from_pylist([{"_kafka": {**place, "offset": 1, "key": b"", "tombstone": False}}])
+    made = catalog.create_table("main.orders", row.schema)
+    made.append(row, snapshot_properties={LEDGER_PROPERTY: ledger.to_json()})
+    words = ["where", "orders", "--key", "k"]
+    (found,) = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert str(found["record"]["decoded"]).startswith("[" * 600)
+    shown = CliRunner().invoke(app, words)
+    assert shown.exit_code == 0
+    assert "cause: undecodable" in shown.stdout
+    assert "decoded: nested too deep" in shown.stdout
