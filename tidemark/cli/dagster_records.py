@@ -14,9 +14,9 @@ from tidemark.engine.look.status import Hint
 
 
 def hints(home: Path, tables: Sequence[str]) -> Mapping[str, Hint]:
-    """Hints by table; empty when Dagster has never been used here or its storage does not answer."""
+    """Hints by table; empty when Dagster has never been used here, or its home or storage is not to be read."""
     folder = Path(os.environ.get("DAGSTER_HOME") or home / "dagster").absolute()
-    if not tables or not (folder / "dagster.yaml").exists():
+    if not tables or not _is_used(folder):
         return {}
     from dagster import DagsterInstance  # noqa: PLC0415 - a second of imports, only when something lags
 
@@ -30,6 +30,13 @@ def hints(home: Path, tables: Sequence[str]) -> Mapping[str, Hint]:
             return hints_of(instance, tables, recorded_sightings(instance))
     except Exception:  # noqa: BLE001 - a cache that does not answer
         return {}
+
+
+def _is_used(folder: Path) -> bool:
+    try:
+        return (folder / "dagster.yaml").exists()
+    except OSError:  # another user's
+        return False
 
 
 def loaded(tables: Sequence[str]) -> Callable[[str], bool]:

@@ -6,7 +6,7 @@ import pytest
 from dagster import AssetKey, AssetMaterialization, DagsterInstance
 
 from assets.names import OUTCOME
-from tidemark.cli.dagster_records import loaded
+from tidemark.cli.dagster_records import hints, loaded
 
 
 def test_tables_are_known_as_loaded_also_under_names_that_no_contract_has(
@@ -23,3 +23,12 @@ def test_tables_are_known_as_loaded_also_under_names_that_no_contract_has(
     known = loaded(["shop.orders", "shop.new"])
     tables = ["shop.orders", "shop.new", "shop.former", "shop.other"]
     assert [known(table) for table in tables] == [True, False, True, False]
+
+
+def test_a_home_of_dagster_that_cannot_be_looked_at_gives_no_hints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a home whose path no system call takes (as one of another user takes none of ours), then nothing is known of it."""
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / ("x" * 300)))
+    assert hints(tmp_path, ["shop.orders"]) == {}
+    assert not loaded(["shop.orders"])("shop.orders")
