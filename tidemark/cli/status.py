@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tidemark.cli.apart import each_apart
 from tidemark.cli.border import FINDING
-from tidemark.cli.choice import chosen, chosen_both
+from tidemark.cli.choice import chosen_both
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_records import hints, loaded
 from tidemark.cli.output import age, ago, console, number, print_json, show_error, state_text
@@ -177,13 +177,13 @@ _COLUMNS: Mapping[str, Callable[[Status], str]] = {
 
 
 def quarantine(tables: Sequence[str], *, as_json: bool) -> None:
-    """What lies in quarantine, by table and cause; exit code 1 when a table cannot be seen.
+    """What lies in quarantine, by table and cause; exit code 1 when a table cannot be seen. Upsert tables have none.
 
     Raises:
         Stopped, Outage: no table can be seen.
     """
     configuration = load_contracts()
-    lake, contracts = Lake(configuration), chosen(configuration, tables)
+    lake, (contracts, _) = Lake(configuration), chosen_both(configuration, tables)
     lake.loaded = loaded([each.table for each in contracts])
     seen_ones, unknown = each_apart(partial(_causes, lake, contract) for contract in contracts)
     if unknown and not seen_ones:

@@ -188,6 +188,19 @@ def test_an_upsert_table_that_was_merged_and_is_not_there_is_planned_as_a_run_te
     assert planned() == (1, "table_missing")
 
 
+def test_an_upsert_table_has_no_quarantine(home: Path) -> None:
+    """Given an upsert table, when its quarantine is asked for, alone or beside its append table's, then it has none, and the other is told."""
+    contract = home / "contracts" / "known.yaml"
+    contract.write_text(contract.read_text() + "upsert: {keys: [id]}\n")
+    alone = CliRunner().invoke(app, ["status", "--quarantine", "shop.known_current", "--json"])
+    assert (alone.exit_code, json.loads(alone.stdout)) == (0, [])
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
+    catalog.create_namespace("shop")
+    _lose(home, catalog, "shop.known")
+    told = CliRunner().invoke(app, ["status", "--quarantine", "shop.known_current", "shop.known", "--json"])
+    assert (told.exit_code, json.loads(told.stdout)["error"]["table"]) == (1, "shop.known")
+
+
 def test_what_waits_for_rows_to_come_is_no_plan_to_approve_yet(home: Path) -> None:
     """Given a key that the next run widens, when its upsert table is planned, then the step is that run, for there is nothing to approve before it."""
     contract = home / "contracts" / "known.yaml"
