@@ -15,9 +15,14 @@ WIDE = 200
 
 
 def print_json(content: Any) -> None:
-    """One JSON document on stdout."""
-    plain = not (sys.stdout.encoding or "").lower().startswith("utf")
-    sys.stdout.write(json.dumps(content, default=str, ensure_ascii=plain) + "\n")
+    """One JSON document on stdout, escaped where it is no UTF-8 otherwise: half a surrogate pair is no letter."""
+    text = json.dumps(content, default=str, ensure_ascii=False)
+    try:
+        text.encode()
+        plain = not (sys.stdout.encoding or "").lower().startswith("utf")
+    except UnicodeEncodeError:
+        plain = True
+    sys.stdout.write((json.dumps(content, default=str) if plain else text) + "\n")
 
 
 def console(*, as_json: bool = False) -> Console:
