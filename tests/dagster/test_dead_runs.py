@@ -223,13 +223,13 @@ def test_runs_that_end_with_their_code_server_are_canceled_and_those_of_others_g
     ],
 )
 def test_a_run_that_ends_before_its_first_event_keeps_no_table(tmp_path, monkeypatch, end, status):
-    """Given a command line that is killed or interrupted, or whose terminal is closed, when its run is no more than a row, then its tables are free."""
+    """Given a command line that is killed or interrupted, or whose terminal is closed, when its run is no more than a row, then its tables are free, and the row says who ran it and why."""
     (tmp_path / "contracts").mkdir()
     (tmp_path / "contracts" / "orders.yaml").write_text("topic: orders\ntable: shop.orders\n")
     home = tmp_path / "home"
     places = {"TIDEMARK_HOME": str(home), "TIDEMARK_CONTRACTS": str(tmp_path / "contracts")}
     subprocess.run(
-        [sys.executable, "-c", ENDED_EARLY, "run", "shop.orders", end],
+        [sys.executable, "-c", ENDED_EARLY, "run", "shop.orders", "--by=ada", "--reason=as agreed", end],
         env={**os.environ, **places, "DAGSTER_HOME": ""},
         capture_output=True,
         check=False,
@@ -237,5 +237,7 @@ def test_a_run_that_ends_before_its_first_event_keeps_no_table(tmp_path, monkeyp
     monkeypatch.setenv("DAGSTER_HOME", str(home / "dagster"))
     with DagsterInstance.get() as instance:
         bury(instance, home)
-        assert [run.status for run in instance.get_runs()] == [status]
+        [run] = instance.get_runs()
+        signed = (run.tags["tidemark/by"], run.tags["tidemark/reason"])
+        assert (run.status, signed) == (status, ("ada", "as agreed"))
         assert not under_way(instance, pool_of("default"), ["shop.orders"]).kept

@@ -59,6 +59,7 @@ def execute(
     run_id: str,
     run_config: Mapping[str, Any] | None = None,
     assets: Sequence[dg.AssetKey] = (),
+    tags: Mapping[str, str] | None = None,
 ) -> dg.ExecuteInProcessResult:
     """Execute a job of the composition root here and now, or what it does for some assets; failures are in the result.
 
@@ -85,7 +86,7 @@ def execute(
             instance=instance,
             output_capturing_enabled=True,
             raise_on_error=False,
-            run_tags=dict(chosen.run_tags),
+            run_tags={**chosen.run_tags, **(tags or {})},
             run_id=run_id,
             asset_selection=frozenset(assets),
         )

@@ -9,7 +9,7 @@ import typer
 
 from tidemark.cli.border import Commands
 from tidemark.cli.later import Services
-from tidemark.cli.options import AnyJson, AsJson, By, DryRun, Reason, Table, Tables, Version
+from tidemark.cli.options import AnyJson, AsJson, By, DryRun, Noted, Reason, Table, Tables, Version
 from tidemark.domain.states import Acceptance
 
 # A command begins with importing 2,500 modules, none of it garbage: looking for some took a tenth of a short run.
@@ -67,11 +67,18 @@ def check(*, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def run(tables: Tables = None, *, as_json: AsJson = False) -> None:
+def run(
+    tables: Tables = None,
+    *,
+    reason: Noted = "",
+    by: By = "",
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
     """Run tables through Dagster until they have caught up with the end offsets seen at start."""
     from tidemark.cli.run import run as command  # noqa: PLC0415
 
-    command(tables or [], as_json=as_json)
+    command(tables or [], by, reason, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()

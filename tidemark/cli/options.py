@@ -29,6 +29,7 @@ Tables = Annotated[
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.name")]
 By = Annotated[str, typer.Option("--by", envvar="TIDEMARK_USER", help="Who changes it (= the login name).")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; goes into the operations log.")]
+Noted = Annotated[str, typer.Option("--reason", help="Why; a tag of the Dagster run.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, change nothing.")]
 
 

@@ -4,42 +4,46 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 import dagster as dg
 import typer
 from rich.table import Table as RichTable
 
-from assets.names import OUTCOME, table_key
+from assets.names import BY_TAG, OUTCOME, REASON_TAG, table_key
 from assets.runs.snapshot_ids import ids_as_numbers
 from jobs.ingest import INGEST
 from jobs.upsert import MERGE
 from tidemark.cli.border import FINDING, INTERRUPTED
 from tidemark.cli.choice import chosen_both
 from tidemark.cli.contracts import load_contracts
+from tidemark.cli.dry_run import foretell
 from tidemark.cli.in_dagster import dagster_instance, execute, interrupted
 from tidemark.cli.output import console, number, print_json, show_error, state_text
 from tidemark.cli.progress import watching
 from tidemark.cli.status import seen, statuses_of
+from tidemark.cli.unrun import Outcome, as_append, as_outcome, unless_paused
 from tidemark.domain import outcome as core
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Outage, Stopped, TidemarkError
-from tidemark.domain.states import FINE, OUTAGES, State
+from tidemark.domain.errors import Refused, TidemarkError
+from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import places
+from tidemark.engine.login import login_name
 from tidemark.engine.look.run_outcome import outcome_of
-from tidemark.engine.look.status import Status
 
-Outcome = Mapping[str, Any]
 _NOTHING_SEEN: frozenset[State] = frozenset({"kafka_down", "catalog_down"})
 """States in which a look finds no ends, or not what is published."""
 
 
-def run(tables: Sequence[str], *, as_json: bool) -> None:
+def run(tables: Sequence[str], by: str, reason: str, *, dry_run: bool, as_json: bool) -> None:
     """Print one outcome per table; exit code 1 when any stopped, or is paused while its records wait."""
     configuration = load_contracts()
     contracts, upserts = chosen_both(configuration, tables)
+    if dry_run:
+        foretell(Lake(configuration), contracts, upserts, as_json=as_json)
+        return
+    tags = _signed(by, reason)
     run_ids = [str(uuid.uuid4()), str(uuid.uuid4())]
     outcomes: list[Outcome] = []
     told: Mapping[str, Outcome] = {}
@@ -47,7 +51,7 @@ def run(tables: Sequence[str], *, as_json: bool) -> None:
     with dagster_instance() as instance, watching(configuration, contracts, as_json=as_json):
         if contracts:
             keys = [table_key(each.table) for each in contracts]
-            result = execute(instance, INGEST, run_id=run_ids[0], assets=keys)
+            result = execute(instance, INGEST, run_id=run_ids[0], assets=keys, tags=tags)
             told, why, cut_off = _told_of(result)
             outcomes += [
                 told.get(each.table)
@@ -57,14 +61,14 @@ def run(tables: Sequence[str], *, as_json: bool) -> None:
         if upserts:
             if not cut_off:
                 keys = [table_key(table) for table in upserts]
-                result = execute(instance, MERGE, run_id=run_ids[1], assets=keys)
+                result = execute(instance, MERGE, run_id=run_ids[1], assets=keys, tags=tags)
                 told, why, cut_off = _told_of(result)
             above = {each["table"]: each for each in outcomes}
             untold = [] if why else [each.append for table, each in upserts.items() if table not in told]
             above |= _looked_at(configuration, [each for each in untold if each.table not in above])
             outcomes += [
                 told.get(table)
-                or (_unmerged(table, why) if why else _as_append(table, above[each.append.table]))
+                or (_unmerged(table, why) if why else as_append(table, above[each.append.table]))
                 for table, each in upserts.items()
             ]
     if as_json:
@@ -77,6 +81,14 @@ def run(tables: Sequence[str], *, as_json: bool) -> None:
         _remember(configuration, contracts, outcomes)
     if any(each["error"] for each in outcomes):
         raise typer.Exit(FINDING)
+
+
+def _signed(by: str, reason: str) -> dict[str, str]:
+    """Who runs tables and why, as tags of the Dagster runs; a user without a login name need not say who."""
+    if not by:
+        with suppress(Refused):
+            by = login_name()
+    return {tag: said for tag, said in ((BY_TAG, by), (REASON_TAG, reason)) if said}
 
 
 def _remember(
@@ -101,26 +113,12 @@ def _nothing_to_do(table: str) -> Outcome:
     return core.Outcome(table, state="fresh").as_json()
 
 
-def _as_append(table: str, append: Outcome) -> Outcome:
-    """An upsert table that is not there stands as its append table, which may have stopped before its first load."""
-    return core.Outcome(table, state=append["state"], error=append["error"]).as_json()
-
-
 def _looked_at(configuration: Configuration, contracts: Sequence[Contract]) -> Mapping[str, Outcome]:
     """By table, of append tables that were not run: as `tidemark status` says it."""
     home = places(os.environ).home
     found = statuses_of(Lake(configuration), contracts, home, ask_dagster=True) if contracts else []
     clusters = {each.table: each.cluster for each in contracts}
-    return {each.table: _as_outcome(each, clusters[each.table]) for each in found}
-
-
-def _as_outcome(status: Status, cluster: str) -> Outcome:
-    state, table = status.state, status.table
-    if state in FINE:
-        return _unless_paused(core.Outcome(table, state=state).as_json(), status.lag_records)
-    kind = Outage if state in OUTAGES else Stopped
-    fault = kind(state, table, "", topic=status.topic, cluster=cluster, next_step=status.remedy or "")
-    return core.Outcome(table, state=state, error=fault.as_json()).as_json()
+    return {each.table: as_outcome(each, clusters[each.table]) for each in found}
 
 
 def _unmerged(table: str, why: str) -> Outcome:
@@ -140,19 +138,12 @@ def told_by(events: Sequence[dg.DagsterEvent]) -> dict[str, Outcome]:
     return {outcome["table"]: outcome for event in events for outcome in _told(event)}
 
 
-def _unless_paused(outcome: dict[str, Any], waits: Any) -> Outcome:
-    """A paused table whose records wait has not caught up: what came of it names the next step."""
-    if outcome["state"] != "paused" or not waits:
-        return outcome
-    return {**outcome, "error": Stopped("paused", outcome["table"], f"{waits} records wait.").as_json()}
-
-
 def _told(event: dg.DagsterEvent) -> Iterator[Outcome]:
     if event.is_step_materialization:
         outcome = event.materialization.metadata.get(OUTCOME)
         if outcome is not None:
             waits = event.materialization.metadata.get("lag_records")
-            yield _unless_paused(ids_as_numbers(outcome.value), waits.value if waits else 0)
+            yield unless_paused(ids_as_numbers(outcome.value), waits.value if waits else 0)
     elif event.is_step_failure and event.step_failure_data.user_failure_data:
         stopped = event.step_failure_data.user_failure_data.metadata.get("tidemark/outcomes")
         if stopped is not None:

@@ -83,12 +83,19 @@ def statuses_of(
 ) -> list[Status]:
     """Worst first."""
     facts = seen(lake, contracts, home)
-    if ask_dagster:
-        known = hints(home, [each.contract.table for each in facts if _needs_hint(each)])
-        facts = hinted(lake, facts, known)
-    now, lanes = datetime.now(UTC), lake.platform.lanes
-    found = [judge(each, poll=lanes[each.contract.lane].poll, now=now) for each in facts]
+    found = judged(lake, with_hints(lake, facts, home) if ask_dagster else facts)
     return sorted(found, key=lambda each: each.gravity)
+
+
+def with_hints(lake: Lake, facts: Sequence[Facts], home: Path) -> list[Facts]:
+    """The facts, with what Dagster's records know of tables that are behind."""
+    return hinted(lake, facts, hints(home, [each.contract.table for each in facts if _needs_hint(each)]))
+
+
+def judged(lake: Lake, facts: Sequence[Facts]) -> list[Status]:
+    """The status of each table, as of now, in the order of the facts."""
+    now, lanes = datetime.now(UTC), lake.platform.lanes
+    return [judge(each, poll=lanes[each.contract.lane].poll, now=now) for each in facts]
 
 
 def seen(lake: Lake, contracts: Sequence[Contract], home: Path) -> list[Facts]:

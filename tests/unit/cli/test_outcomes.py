@@ -17,8 +17,9 @@ from tidemark.cli.border import FINDING, INTERRUPTED, report
 from tidemark.cli.change import _operation, remade
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.main import app
-from tidemark.cli.run import _as_append, _as_outcome, ended_early, told_by
+from tidemark.cli.run import ended_early, told_by
 from tidemark.cli.status import statuses
+from tidemark.cli.unrun import as_append, as_outcome
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Interrupted, Outage, Overtaken, Refused, Stopped, TidemarkError
 from tidemark.domain.ledger.guard import Topic
@@ -225,7 +226,7 @@ def test_an_upsert_table_that_is_not_there_stands_as_its_append_table():
     error = {"message": "shop.orders is misconfigured", "state": "misconfigured"}
     for state, why in (("misconfigured", error), ("fresh", None)):
         append = {"table": "shop.orders", "state": state, "error": why}
-        found = _as_append("shop.orders_current", append)
+        found = as_append("shop.orders_current", append)
         assert (found["table"], found["state"], found["error"]) == ("shop.orders_current", state, why)
 
 
@@ -261,7 +262,7 @@ def test_an_upsert_table_alone_whose_append_table_is_paused_has_not_caught_up(wa
         poll=timedelta(seconds=5),
         now=datetime.now(UTC),
     )
-    found = _as_append("shop.orders_current", _as_outcome(stands, "main"))
+    found = as_append("shop.orders_current", as_outcome(stands, "main"))
     assert found["state"] == "paused"
     assert found["error"] is None if told is None else told in found["error"]["message"]
 

@@ -1,0 +1,33 @@
+"""Outcomes of tables that were not run: how they stand, in the shape of `run --json`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidemark.domain import outcome as core
+from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.states import FINE, OUTAGES
+from tidemark.engine.look.status import Status
+
+Outcome = Mapping[str, Any]
+
+
+def as_append(table: str, append: Outcome) -> Outcome:
+    """An upsert table that is not there stands as its append table, which may have stopped before its first load."""
+    return core.Outcome(table, state=append["state"], error=append["error"]).as_json()
+
+
+def as_outcome(status: Status, cluster: str) -> Outcome:
+    """Of a table that was not run."""
+    state, table = status.state, status.table
+    if state in FINE:
+        return unless_paused(core.Outcome(table, state=state).as_json(), status.lag_records)
+    kind = Outage if state in OUTAGES else Stopped
+    fault = kind(state, table, "", topic=status.topic, cluster=cluster, next_step=status.remedy or "")
+    return core.Outcome(table, state=state, error=fault.as_json()).as_json()
+
+
+def unless_paused(outcome: dict[str, Any], waits: Any) -> Outcome:
+    """A paused table whose records wait has not caught up: what came of it names the next step."""
+    if outcome["state"] != "paused" or not waits:
+        return outcome
+    return {**outcome, "error": Stopped("paused", outcome["table"], f"{waits} records wait.").as_json()}
