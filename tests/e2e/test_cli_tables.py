@@ -28,8 +28,12 @@ def test_from_a_topic_to_a_table_that_is_fresh_and_reconciled(lakehouse):
     code, (before,) = cli(lakehouse, "status", table.name)
     assert (code, before["state"], before["lag_records"]) == (0, "lagging", 104)
 
+    code, (dry,) = cli(lakehouse, "run", table.name, "--dry-run")
+    assert (code, dry["state"], dry["commits"], dry["error"]) == (0, "lagging", 0, None)
+
     code, (outcome,) = cli(lakehouse, "run", table.name, http_proxy=OUT_OF_REACH, no_proxy="", NO_PROXY="")
     assert (code, outcome["state"], outcome["error"], outcome["table"]) == (0, "fresh", None, table.name)
+    assert (dry["from"], dry["next"]) == (outcome["from"], outcome["next"])
     assert outcome["rows"] == {
         "read": 104,
         "written": 100,
