@@ -285,6 +285,8 @@ def test_documents_of_random_schemas_are_read_alike(spark: SparkSession, seed: i
         {"if": {"type": "string"}, "then": {"minLength": 2}},
         {"allOf": [{"minLength": 1}, {"maxLength": 2}]},
         {"$ref": "#/$defs/a", "minLength": 3},
+        {"type": "object", "properties": {"b": {}}, "anyOf": [{"required": ["b"]}]},
+        {"$ref": "#/$defs/a", "type": "object", "properties": {"b": {}}},
     ],
 )
 def test_what_a_schema_says_beyond_that_is_left_to_python(keyword: dict[str, Any]) -> None:

@@ -1,15 +1,17 @@
 """The format of a topic is the type of its subject's schemas, one for all of them."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
+from tidemark.domain.columns.evolution import first_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.schema.subjects import in_order
 from tidemark.engine.schema.writer import Reading, judged, messages, of_message, writer_of
-from tidemark.engine.schema.writers import format_of
+from tidemark.engine.schema.writers import as_held, format_of
 
 
 def contract(wanted="registry"):
@@ -58,6 +60,36 @@ def test_a_type_that_has_no_envelope_is_named_apart_from_what_has_one(kind, name
     said = rf"^envelope: debezium is read from Avro, or with format: json from JSON, not from {named}$"
     with pytest.raises(SchemaUnsupported, match=said):
         writer_of(RegisteredSchema(987_002, 1, kind, "{}"), Reading(envelope="debezium"))
+
+
+CONTACT = {"id": {"type": "integer"}, "at": {"type": "object", "properties": {"x": {"type": "number"}}}}
+REACHED = [{"required": ["x"]}, {"required": ["y"]}]
+
+
+def of_table(schema, *before):
+    """The columns of a JSON Schema for a table that has those of the schemas `before`, or of none."""
+    made = [RegisteredSchema(n, n, "JSON", json.dumps(each)) for n, each in enumerate([*before, schema], 1)]
+    old = Reading(combined_as_text=True)
+    held = first_columns([writer_of(each, old).columns for each in made[:-1]]) if before else None
+    return str(writer_of(made[-1], as_held(made[-1], Reading(), held)).columns)
+
+
+def test_what_a_table_has_as_json_text_stays_that_and_what_it_has_as_columns_too():
+    """Given a constraint beside what has a type, when a table has the JSON text of it, then the text goes on."""
+    plain = {"type": "object", "properties": CONTACT}
+    whole = {**plain, "anyOf": [{"required": ["id"]}, {"required": ["at"]}]}
+    inner = {"type": "object", "properties": {**CONTACT, "at": {**CONTACT["at"], "anyOf": REACHED}}}
+    as_columns = "struct<id: long, at: struct<x: double, _extra: string>, _extra: string>"
+    assert of_table(whole) == of_table(whole, plain) == of_table(whole, plain, whole) == as_columns
+    assert of_table(whole, whole) == "struct<value: string>"
+    assert of_table(inner) == of_table(inner, plain) == as_columns
+    assert of_table(inner, inner) == "struct<id: long, at: string, _extra: string>"
+    both = {**inner, "anyOf": whole["anyOf"]}
+    assert of_table(both, plain) == of_table(both, inner) == as_columns, (
+        "a whole document beside columns is none"
+    )
+    taken = {**plain, "properties": {"_kafka": {}}, "anyOf": REACHED}
+    assert of_table(taken, taken) == "struct<value: string>"
 
 
 def version(schema_id, number):

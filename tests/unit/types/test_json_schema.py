@@ -29,6 +29,7 @@ def of(part, **more):
     ]
 
 
+POINT = {"type": "object", "properties": {"x": {"type": "number"}}, "additionalProperties": False}
 TYPES = [
     ({"type": "string"}, "string"),
     ({"type": "integer"}, "long"),
@@ -57,8 +58,12 @@ TYPES = [
     ({"properties": {"a": {"type": "integer"}}, "additionalProperties": False}, "struct<a: long>"),
     ({"type": "object", "additionalProperties": {"type": "number"}}, "map<string, double>"),
     ({"$ref": "#/definitions/point"}, "struct<x: double>"),
+    ({"type": "string", "anyOf": [{"minLength": 1}, {"const": ""}]}, "string"),
+    ({"enum": ["a", "b"], "oneOf": [{"const": "a"}, {"const": "b"}]}, "string"),
+    ({"type": "integer", "allOf": [{"minimum": 1}, {"maximum": 9}]}, "long"),
+    ({"type": "array", "items": {"type": "integer"}, "anyOf": [{"minItems": 1}]}, "list<long>"),
+    ({"type": "object", "additionalProperties": {"type": "number"}, "not": {}, "oneOf": [{}]}, "map<string, double>"),
 ]  # fmt: skip
-POINT = {"type": "object", "properties": {"x": {"type": "number"}}, "additionalProperties": False}
 
 
 @pytest.mark.parametrize(("part", "kind"), TYPES)
@@ -74,6 +79,15 @@ TEXTS = [
     ({"enum": ["a", 1]}, "no single type"),
     ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, "oneOf has no single type"),
     ({"allOf": [{"type": "object"}, {"properties": {}}]}, "allOf has no single type"),
+    (
+        {"type": "object", "oneOf": [POINT, {"properties": {"y": {}}}]},
+        "an object without declared properties",
+    ),
+    (
+        {"properties": {"a": {}}, "anyOf": [{"type": "string"}, {"type": "object"}]},
+        "anyOf has no single type",
+    ),
+    ({"properties": {"a": {}}, "if": {}, "then": {"type": "string"}}, "no single type"),
     ({"type": "object"}, "an object without declared properties"),
     ({"type": "object", "patternProperties": {"^x": {}}}, "an object without declared properties"),
     ({"type": "array"}, "an array whose elements"),
@@ -88,6 +102,35 @@ def test_a_part_without_a_single_type_is_json_text_and_named(part, note):
     assert kind == "string"
     assert notes == [f"{notes[0].partition(':')[0]}: JSON text"]
     assert note in notes[0]
+
+
+CONTACT = {"id": {"type": "integer"}, "email": {"type": "string"}, "phone": {"type": "string"}}
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        {"anyOf": [{"required": ["email"]}, {"required": ["phone"]}]},
+        {"oneOf": [{"required": ["email"]}, {"required": ["phone"]}]},
+        {"allOf": [{"if": {"required": ["id"]}, "then": {"anyOf": [{"required": ["email"]}]}}]},
+        {"allOf": [{"$ref": "#/definitions/reached"}]},
+        {"if": {"required": ["id"]}, "then": {"required": ["email"]}},
+        {"$schema": DRAFT_2020, "$ref": "#/definitions/reached"},
+    ],
+)
+@pytest.mark.parametrize("kind", [{}, {"type": "object"}])
+def test_a_constraint_beside_properties_is_validated_and_changes_no_column(constraint, kind):
+    found = parsed(
+        {**kind, "properties": CONTACT},
+        definitions={"reached": {"required": ["email"], "properties": {"fax": {"type": "string"}}}},
+        **constraint,
+    )
+    assert str(columns(found)) == "struct<id: long, email: string, phone: string, _extra: string>"
+    causes, rows = rows_of(found, arrow_type(columns(found)))(
+        [b'{"id": 1, "email": "a", "fax": "b"}', b'{"id": 1}']
+    )
+    assert causes == [None, "invalid_against_schema"]
+    assert rows.to_pylist()[0] == {"id": 1, "email": "a", "phone": None, "_extra": '{"fax":"b"}'}
 
 
 def test_a_schema_that_contains_itself_is_text_from_there_on():
@@ -138,7 +181,9 @@ def test_a_property_may_be_called_as_what_names_a_schema():
 def test_beside_a_reference_drafts_differ():
     part = {"$ref": "#/definitions/point", "type": "object", "properties": {"y": {}}}
     assert of(part, definitions={"point": POINT})[0] == "struct<x: double>"
-    assert of(part, definitions={"point": POINT}, **{"$schema": DRAFT_2020})[0] == "string"
+    more = {"definitions": {"point": POINT}, "$schema": DRAFT_2020}
+    assert of(part, **more)[0] == "struct<y: string, _extra: string>"
+    assert of({"$ref": "#/definitions/point", "minimum": 1}, **more)[0] == "string"
 
 
 def test_a_top_level_that_is_no_object_is_one_column():

@@ -47,13 +47,16 @@ _SHAPING = frozenset(
     | {"additionalProperties", "patternProperties", "format", "minimum", "maximum"}
 )
 """Keywords that may say what kind of value it is."""
+_COMBINING = ("oneOf", "anyOf", "allOf")
+_SAYING = frozenset({"type", "enum", "const"})
+"""Keywords that say of every value what kind it is."""
 _VALUES = frozenset({"const", "default", "enum", "examples"})
 """Keywords that hold no schema."""
 _JSON_TYPES: Mapping[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
-def parse(text: str) -> JsonDocuments:
-    """Read the text of a schema.
+def parse(text: str, *, combined_as_text: bool = False) -> JsonDocuments:
+    """Read the text of a schema; with `combined_as_text` what has constraints of several subschemas is JSON text.
 
     Raises SchemaUnsupported, with the path, for another draft, for a reference that leads out of the document,
     and for text that is no schema.
@@ -66,7 +69,7 @@ def parse(text: str) -> JsonDocuments:
         draft = str(schema.get("$schema", DRAFTS[0]))
         if not any(known in draft for known in DRAFTS):
             raise SchemaUnsupported("$schema", f"{draft} is not read: drafts 7 and 2020-12 are")
-    reader = _Reader(SchemaReferences(schema))
+    reader = _Reader(SchemaReferences(schema), combined_as_text)
     try:
         root = reader.node(schema, (), ())
         reader.references.require_own()
@@ -136,6 +139,7 @@ class _Reader:
     """Reads one schema document."""
 
     references: SchemaReferences
+    combined_as_text: bool = False
     notes: list[Note] = field(default_factory=list)
     nodes: int = 0
 
@@ -156,9 +160,9 @@ class _Reader:
             return self.reference(schema, path, opened)
         if "$dynamicRef" in schema:
             return self.text(path, "a dynamic reference has no single type")
-        for keyword in ("oneOf", "anyOf", "allOf"):
-            if keyword in schema:
-                return self.combined(schema, keyword, path, opened)
+        keyword = next((each for each in _COMBINING if each in schema), None)
+        if keyword and (self.combined_as_text or _type(schema) is None):
+            return self.combined(schema, keyword, path, opened)
         return self.typed(schema, path, opened)
 
     def text(self, path: Path, why: str) -> Node:
@@ -169,6 +173,8 @@ class _Reader:
     def reference(self, schema: Mapping[str, Any], path: Path, opened: tuple[str, ...]) -> Node:
         ref = str(schema["$ref"])
         if not self.references.is_draft_7 and _SHAPING & schema.keys():
+            if not self.combined_as_text and _type(schema) is not None:
+                return self.typed(schema, path, opened)
             return self.text(path, f"$ref {ref} with more beside it has no single type")
         if ref.startswith("#") and id(schema) in self.references.elsewhere:
             raise SchemaUnsupported(".".join(path), f"$ref {ref} inside of a schema with an $id of its own")
@@ -184,7 +190,8 @@ class _Reader:
         return self.text(path, f"{keyword} has no single type")
 
     def typed(self, schema: Mapping[str, Any], path: Path, opened: tuple[str, ...]) -> Node:
-        match _type(schema):
+        is_text = self.combined_as_text and "if" in schema and not _SAYING & schema.keys()
+        match None if is_text else _type(schema):
             case "object":
                 return self.object(schema, path, opened)
             case "array":
@@ -229,11 +236,17 @@ def _type(schema: Mapping[str, Any]) -> str | None:
     if values is not None:
         kinds = list({_JSON_TYPES.get(type(value), "") for value in values if value is not None})
         return kinds[0] or None if len(kinds) == 1 else None
-    if "if" in schema:
-        return None
-    if "properties" in schema:
-        return "object"
-    return "array" if isinstance(schema.get("items"), dict) else None
+    implied = (
+        "object" if "properties" in schema else "array" if isinstance(schema.get("items"), dict) else None
+    )
+    return implied if implied and all(_type(each) in {None, implied} for each in _branches(schema)) else None
+
+
+def _branches(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The subschemas that say more of the same value."""
+    parts = [part for keyword in _COMBINING for part in schema.get(keyword, ())]
+    parts += [schema.get(keyword) for keyword in ("then", "else")]
+    return (part for part in parts if isinstance(part, dict))
 
 
 def _subschemas(schema: Any) -> Iterator[Mapping[str, Any]]:

@@ -48,6 +48,7 @@ class Reading:
     Without it they are `first`, also where a version has that under another name; with both its package alone may be
     another one.
     `nanos`: its timestamps keep all nine digits. `variants`: what has no single type is a VARIANT.
+    `combined_as_text`: so is what a JSON Schema says with constraints of several subschemas.
     """
 
     envelope: Envelope = "none"
@@ -57,6 +58,7 @@ class Reading:
     events: Events | None = None
     nanos: bool = False
     variants: bool = False
+    combined_as_text: bool = False
 
 
 def writer_of(version: RegisteredSchema, reading: Reading) -> Writer:
@@ -92,7 +94,7 @@ def _read(version: RegisteredSchema, reading: Reading) -> Writer:
         message = _message(version, reading)
         return Writer(version.id, version.version, message, protobuf_columns.columns(message), message.notes)
     if version.type == "JSON":
-        documents = json_schema.parse(version.text)
+        documents = json_schema.parse(version.text, combined_as_text=reading.combined_as_text)
         documents = with_variants(documents) if reading.variants else documents
         check_validator(documents)
         return Writer(version.id, version.version, documents, json_columns(documents), documents.notes)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.evolution import first_columns
-from tidemark.domain.columns.types import Struct
+from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.domain.formats.avro import Note
@@ -17,6 +17,7 @@ from tidemark.domain.formats.debezium import (
 )
 from tidemark.domain.formats.json_columns import DOCUMENT, JsonDocuments, declared, with_variants
 from tidemark.domain.formats.json_columns import columns as json_columns
+from tidemark.domain.formats.json_nodes import Object
 from tidemark.domain.formats.routes import NO_SKIPS, Events, Skips
 from tidemark.domain.plan.contract_record import remembered
 from tidemark.domain.plan.meanings import known
@@ -132,6 +133,7 @@ def read_schemas(
         asked = of_message(asked, listed.versions, contract.value.message, made_of)
         reading = _as_made(asked, contract, state, listed.versions)
     others = skips(lake, contract, listed.versions, seen, events) if events else NO_SKIPS
+    held = _held(state)
     writers: dict[int, Writer] = {}
     unsupported: dict[int, str] = {}
     bookkeeping: set[int] = set()
@@ -139,7 +141,7 @@ def read_schemas(
         if version.id in others.ids:
             continue
         try:
-            writers[version.id] = writer_of(version, reading)
+            writers[version.id] = writer_of(version, as_held(version, reading, held))
         except SchemaUnsupported as error:
             unsupported[version.id] = f"version {version.version}: {error}"
         except NoRows:
@@ -233,6 +235,31 @@ def _as_made(
         _clashes(each, reading, columns) and not _clashes(each, made, columns) for each in versions
     )
     return made if kept else reading
+
+
+def as_held(version: RegisteredSchema, reading: Reading, held: Struct | None) -> Reading:
+    """How a version is read for a table with the columns `held`; None for no table.
+
+    What it has as JSON text already, because type rules or a schema said so before, stays that.
+    """
+    if version.type != "JSON" or held is None:
+        return reading
+    as_text = replace(reading, combined_as_text=True)
+    text, found = judged(version, as_text), judged(version, reading)
+    if not isinstance(text, Writer) or _clashes(version, as_text, held):
+        return reading
+    if not isinstance(text.schema.root, Object):
+        alone = {field.name for field in held.fields} == {field.name for field in text.columns.fields}
+        return as_text if alone else reading
+    unheld = isinstance(found, SchemaUnsupported) or _clashes(version, reading, held)
+    return as_text if unheld else reading
+
+
+def _held(state: TableState | None) -> Struct | None:
+    if state is None or state.columns is None:
+        return None
+    present = known(state.columns, state.properties)
+    return Struct(tuple(field for field in present.fields if field.name != KAFKA_COLUMN.name))
 
 
 def _clashes(version: RegisteredSchema, reading: Reading, columns: Struct) -> bool:
