@@ -95,15 +95,14 @@ def refused_ids(contract: Contract, state: TableState, schemas: TopicSchemas) ->
 
 
 def barred_ids(contract: Contract, state: TableState, schemas: TopicSchemas) -> frozenset[int]:
-    """Schema ids settled by an approval, and those that want nothing but what the contract sends to quarantine."""
+    """Schema ids settled by an approval, and those that want what the contract sends to quarantine, whatever else."""
     if schemas.plain is not None:
         return frozenset()
     columns, barred = value_columns(state), set(settled_ids(state))
     apart = barred.union(schemas.covered(columns))
     for writer in (each for each in writer_columns(state, schemas) if each.id not in apart):
         alone = plan_schema(contract.table, columns, [writer], contract.schema_changes, shape=state.shape)
-        needed = [c for c in alone.changes if c.kind != "remove_column"]
-        if needed and all(c.verdict == "quarantine" for c in needed):
+        if any(c.kind != "remove_column" for c in alone.of("quarantine")):
             barred.add(writer.id)
     return frozenset(barred)
 
