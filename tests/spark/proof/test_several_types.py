@@ -184,15 +184,21 @@ def statuses_of(lakehouse, table):
 def test_a_union_under_the_topics_subject_is_taken_apart_by_branch(lakehouse, topic):
     placed = record("shop.Placed", ("id", "long"), ("tags", {"type": "map", "values": "string"}))
     paid = record("shop.Paid", ("id", "long"), ("cents", "int"))
-    union = ["null", placed, AUDIT, paid]
+    chain = record("shop.Chain", ("next", ["null", "shop.Chain"]))
+    union = ["null", placed, AUDIT, paid, chain]
     schema_id = topic.register(union)
     values = [("shop.Placed", {"id": 1, "tags": {"a": "b"}}), ("Audit", {"text": "x"}), None]
     values += [("shop.Paid", {"id": 2, "cents": 3}), ("shop.Paid", {"id": 3, "cents": -3})]
-    send(topic, *(framed(schema_id, encoded(union, value)) for value in values))
-    left, right = tables(lakehouse, topic, "shop.Placed", "shop.Paid")
-    assert left.run().rows == (5, 1, 0, 0, 4)
+    values += [("shop.Chain", {"next": {"next": None}})]
+    cut = [framed(schema_id, payload) for payload in (b"\x06\x04", b"\x02\x04", b"\x0a")]
+    send(topic, *(framed(schema_id, encoded(union, value)) for value in values), *cut)
+    left, right = tables(lakehouse, topic, "shop.Placed", "shop.Paid", quarantine={"fail": 0.9})
+    assert left.run().rows == (9, 1, 2, 0, 6)
     outcome = right.run()
-    assert (outcome.rows, outcome.unrouted) == ((5, 2, 0, 0, 3), 2)
+    assert (outcome.rows, outcome.unrouted) == ((9, 2, 2, 0, 5), 3)
+    assert left.causes() == right.causes() == {"undecodable": 2}, (
+        "a branch that is cut is its own table's matter"
+    )
     assert left.rows() == [{"id": 1, "tags": [("a", "b")]}]
     assert right.rows() == [{"id": 2, "cents": 3}, {"id": 3, "cents": -3}]
 

@@ -1,12 +1,12 @@
 """Rule: of several record types each is a table's own, routed to another table, or counted as unrouted."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from tidemark.domain.formats import avro
-from tidemark.domain.formats.avro_columns import columns
-from tidemark.domain.formats.routes import Events, avro_event, avro_types, message_prefixes
+from tidemark.domain.errors import SchemaUnsupported
+from tidemark.domain.formats.routes import Events, avro_routes, branch_prefix, message_prefixes
 from tidemark.domain.ledger.evidence import (
     Evidence,
     Group,
@@ -20,7 +20,10 @@ from tidemark.domain.ledger.evidence import (
 from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.access.registry import RegisteredSchema
+from tidemark.engine.decode.decoding import Decoding
+from tidemark.engine.decode.failures import explain_value
 from tidemark.engine.schema.event_routes import holds, type_names
+from tidemark.engine.schema.writer import Reading, writer_of
 
 PLACED = {"type": "record", "name": "Placed", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}
 PAID = {"type": "record", "name": "shop.Paid", "fields": [{"name": "by", "type": "string"}]}
@@ -28,25 +31,55 @@ AUDIT = {"type": "record", "name": "Audit", "fields": [{"name": "who", "type": "
 EVENTS = Events("shop.Paid", frozenset({"shop.Placed", "shop.Paid"}))
 
 
-def parsed(schema):
-    return avro.parse(json.dumps(schema))
-
-
 def registered(schema, kind="AVRO"):
     return RegisteredSchema(7, 1, kind, schema if isinstance(schema, str) else json.dumps(schema))
 
 
-def test_a_record_is_its_own_type():
-    assert avro_types(parsed(PLACED)) == ("shop.Placed",)
-    assert avro_event(parsed(PLACED), EVENTS) is None
-    assert avro_event(parsed(PAID), EVENTS) == parsed(PAID)
+def routes(schema):
+    return avro_routes(json.dumps(schema), EVENTS)
 
 
-def test_a_union_has_the_types_of_its_branches_and_the_columns_of_the_own_one():
-    union = avro_event(parsed([PLACED, "null", PAID, AUDIT]), EVENTS)
-    assert union.routes == ("routed", "own", "unrouted")
-    assert [field.name for field in columns(union).struct.fields] == ["by"]
-    assert avro_event(parsed([PLACED, AUDIT]), EVENTS) is None
+def test_a_union_with_the_own_type_has_a_route_for_every_branch():
+    assert routes([PLACED, "null", PAID, AUDIT]) == ("routed", "unrouted", "own", "unrouted")
+    assert routes(["shop.Placed", "shop.Paid"]) == ("routed", "own")
+    assert routes([PLACED, AUDIT]) == routes(PAID) == routes("null") == avro_routes("shop.Paid", EVENTS) == ()
+
+
+def test_what_a_union_begins_with_is_the_place_of_the_branch_as_a_zigzag_varint():
+    assert [branch_prefix(position) for position in (0, 1, 63, 64)] == [b"\0", b"\x02", b"\x7e", b"\x80\x01"]
+
+
+LINE = {"type": "record", "name": "Line", "fields": [{"name": "sku", "type": "string"}]}
+CHAIN = {
+    "type": "record",
+    "name": "shop.Placed",
+    "fields": [
+        {"name": "next", "type": ["null", "Placed"]},
+        {"name": "lines", "type": {"type": "array", "items": LINE}},
+        {"name": "a", "type": "int"},
+        {"name": "A", "type": "int"},
+    ],
+}
+LINED = {"type": "record", "name": "shop.Paid", "fields": [{"name": "line", "type": "Line"}]}
+
+
+@pytest.mark.parametrize(
+    ("union", "references"),
+    [([CHAIN, LINED], []), (["shop.Placed", "shop.Paid"], [CHAIN, LINED])],
+    ids=["in one text", "as references"],
+)
+def test_a_type_that_has_no_columns_stops_no_table_of_another_type(union, references):
+    """Given a record that contains itself beside one that uses what it defines, then the other alone has a table."""
+    imports = tuple((each["name"], json.dumps(each)) for each in references)
+    version = replace(registered(union), imports=imports)
+    found = writer_of(version, Reading(events=EVENTS))
+    assert str(found.columns) == "struct<line: struct<sku: string>>"
+    with pytest.raises(SchemaUnsupported, match="contains itself"):
+        writer_of(version, Reading(events=replace(EVENTS, own="shop.Placed")))
+    decoding = Decoding("avro", found.columns, 0, {7: found.schema}, framing="bare")
+    assert explain_value(b"\x02\x04ab", 7, decoding).detail.startswith("the bytes follow the schema")
+    assert explain_value(b"\x02\x04a", 7, decoding).detail.startswith("line.sku")
+    assert "no branch of the union" in explain_value(b"\x04\x04ab", 7, decoding).detail
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ class Note:
 class AvroSchema:
     """A schema as written by a producer.
 
-    `routes` is set where the table is for one record of a top-level union: for each branch that is not null, whether
+    `routes` is set where the table is for one record of a top-level union, and `root` is that: for each branch, whether
     it is the table's `own`, `routed` to another table or `unrouted`.
     """
 
@@ -79,20 +79,19 @@ class AvroSchema:
         """The full name of the top-level record, by which events are routed; None for other types."""
         return self.root.name if isinstance(self.root, Record) else None
 
-    @property
-    def table_root(self) -> Node:
-        """What the table's columns are made from: the own branch of a union, or everything."""
-        if self.routes and isinstance(self.root, Union):
-            return self.root.values[self.routes.index("own")]
-        return self.root
-
 
 def parse(
-    text: str, references: Sequence[str] = (), *, connect: bool = False, variants: bool = False
+    text: str,
+    references: Sequence[str] = (),
+    *,
+    connect: bool = False,
+    variants: bool = False,
+    routes: Sequence[str] = (),
 ) -> AvroSchema:
     """Read the text of a schema; with `connect` the semantic names of Kafka Connect's converter count (`connect`).
 
-    With `variants` too, Debezium's Json is a VARIANT; inside of lists and maps it stays text.
+    With `variants` too, Debezium's Json is a VARIANT; inside of lists and maps it stays text. With `routes` the own
+    branch alone is read: what the others are made of is the matter of their tables.
 
     `references` are the texts of the schemas whose names it uses, dependencies first. Raises
     SchemaUnsupported, with the path, for text that is no Avro schema and for a record that contains itself.
@@ -100,9 +99,13 @@ def parse(
     reader = _Reader(connect=connect, variants=connect and variants)
     try:
         for reference in references:
-            reader.read(_json(reference), None, ())
-        reader.notes.clear()
-        return AvroSchema(reader.read(_json(text), None, ()), tuple(reader.notes))
+            reader.declare(_json(reference), None)
+        schema = _json(text)
+        if routes:
+            own = routes.index("own")
+            reader.declare(schema[:own], None)
+            schema = schema[own]
+        return AvroSchema(reader.read(schema, None, ()), tuple(reader.notes), tuple(routes))
     except RecursionError as error:
         raise SchemaUnsupported("", "nested too deeply to be read") from error
 
@@ -126,6 +129,19 @@ class _Reader:
         self.open: list[str] = []
         self.notes: list[Note] = []
         self.nodes = 0
+
+    def declare(self, schema: Any, namespace: str | None) -> None:
+        """Know the named types of a schema that is not read itself."""
+        match schema:
+            case list():
+                for part in schema:
+                    self.declare(part, namespace)
+            case {"type": "record" | "error" | "enum" | "fixed", "name": str()}:
+                _, inside = self._define(schema, namespace, ())
+                self.declare(schema.get("fields"), inside)
+            case dict():
+                for key in ("type", "items", "values"):
+                    self.declare(schema.get(key), namespace)
 
     def read(self, schema: Any, namespace: str | None, path: Path) -> Node:
         self.nodes += 1

@@ -100,7 +100,7 @@ def columns(schema: AvroSchema) -> AvroColumns:
     Raises SchemaUnsupported, with the path, for names that clash (`check_names`), for reserved names, for
     more nesting than an expression may have, for a map in the key of a map and for a schema that has nothing to store.
     """
-    root = schema.table_root
+    root = schema.root
     _check_nesting(root, (), 0)
     if isinstance(root, Record):
         struct = _struct(root)

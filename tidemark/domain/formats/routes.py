@@ -4,12 +4,10 @@ Belongs here: the names of record types and the routes of an `events` contract. 
 skipped there as `routed`; a record whose type no table is for is `unrouted`, which every table of the topic counts.
 """
 
+import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
-
-from tidemark.domain.formats.avro import AvroSchema
-from tidemark.domain.formats.avro_nodes import Record, Union
+from dataclasses import dataclass
+from typing import Any, Literal
 
 Route = Literal["own", "routed", "unrouted"]
 UNROUTED = "unrouted"
@@ -54,21 +52,34 @@ class Skips:
 NO_SKIPS = Skips({}, {})
 
 
-def avro_types(schema: AvroSchema) -> tuple[str | None, ...]:
-    """The record types of a schema: its own name, or those of the branches of a union; None for what is no record."""
-    root = schema.root
-    branches = root.values if isinstance(root, Union) else (root,)
-    return tuple(branch.name if isinstance(branch, Record) else None for branch in branches)
+def avro_types(text: str) -> tuple[str | None, ...]:
+    """The types of an Avro schema: its name, or those of a union's branches, null too; None for what has no name."""
+    try:
+        schema = json.loads(text)
+    except ValueError:
+        return (None,)
+    return tuple(_avro_name(branch) for branch in (schema if isinstance(schema, list) else [schema]))
 
 
-def avro_event(schema: AvroSchema, events: Events) -> AvroSchema | None:
-    """The schema as the table of one event reads it; None when no record of the event is written with it."""
-    names = avro_types(schema)
-    if events.own not in names:
-        return None
-    if not isinstance(schema.root, Union):
-        return schema
-    return replace(schema, routes=tuple(events.route(name) for name in names))
+def _avro_name(schema: Any) -> str | None:
+    match schema:
+        case str():
+            return schema
+        case {"type": "record", "name": str() as name}:
+            space = schema.get("namespace")
+            return name if "." in name or not space else f"{space}.{name}"
+    return None
+
+
+def avro_routes(text: str, events: Events) -> tuple[Route, ...]:
+    """Where each branch of a top-level union goes that holds the own type; empty for every other schema."""
+    routes = tuple(events.route(name) for name in avro_types(text))
+    return routes if "own" in routes and text.lstrip().startswith("[") else ()
+
+
+def branch_prefix(position: int) -> bytes:
+    """What a value of a union begins with; `position` counts null too."""
+    return _varint(position << 1)
 
 
 def message_prefixes(index: tuple[int, ...]) -> tuple[bytes, ...]:

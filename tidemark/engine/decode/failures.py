@@ -17,6 +17,7 @@ from tidemark.domain.formats.avro import AvroSchema
 from tidemark.domain.formats.avro_decoder import HEADER_SIZE
 from tidemark.domain.formats.avro_explain import explain
 from tidemark.domain.formats.explanation import Cause, Explanation
+from tidemark.domain.formats.routes import branch_prefix
 from tidemark.engine.decode.decoding import NO_ID, Decoding
 from tidemark.engine.decode.on_executors import explain as explain_shipped
 from tidemark.engine.decode.records import CAUSE, DETAIL, FATE, KAFKA, VALUE
@@ -74,12 +75,19 @@ def explain_value(value: bytes, schema_id: int | None, decoding: Decoding) -> Ex
     payload = value[HEADER_SIZE if decoding.framing == "confluent" else 0 :]
     try:
         if isinstance(schema, AvroSchema):
-            return explain(payload, schema.root, document_fault) or UNEXPLAINED
+            return _explain_avro(payload, schema) or UNEXPLAINED
         return explain_shipped(payload, schema) or UNEXPLAINED
     except ENVIRONMENT:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a value does to its reader: it is in quarantine already
         return Explanation("undecodable", f"the value: reading it raises {type(error).__name__}")
+
+
+def _explain_avro(payload: bytes, schema: AvroSchema) -> Explanation | None:
+    prefix = branch_prefix(schema.routes.index("own")) if schema.routes else b""
+    if not payload.startswith(prefix):
+        return Explanation("undecodable", "the value: begins with no branch of the union")
+    return explain(payload[len(prefix) :], schema.root, document_fault)
 
 
 def _explain_text(value: bytes) -> Explanation:

@@ -18,6 +18,7 @@ from tidemark.domain.formats.avro_columns import WHOLE_VALUE
 from tidemark.domain.formats.avro_decoder import AVRO_OPTIONS, HEADER_SIZE, ID_SIZE, SENTINEL, decoder_schema
 from tidemark.domain.formats.avro_nodes import Node, Record, skeleton
 from tidemark.domain.formats.debezium import reader_row
+from tidemark.domain.formats.routes import branch_prefix
 from tidemark.engine.access.conditions import kept_apart
 from tidemark.engine.access.nested import field_of
 from tidemark.engine.decode.avro import record_field, shaped
@@ -25,7 +26,7 @@ from tidemark.engine.decode.avro_checks import fits, sound
 from tidemark.engine.decode.debezium import Change
 from tidemark.engine.decode.decoding import Decoding
 from tidemark.engine.decode.on_executors import decoded as shipped_decoder
-from tidemark.engine.decode.routes import branch_of, branch_route, route_of
+from tidemark.engine.decode.routes import branch_route, is_branch, route_of
 from tidemark.engine.decode.text import exactly
 from tidemark.engine.decode.variant import lost, with_variants
 
@@ -101,7 +102,7 @@ def _decode_shipped(raw: DataFrame, decoding: Decoding) -> Parts:
 class _Group:
     """Writer schemas that differ in names of types, docs and defaults only: one decoder serves them.
 
-    `routes` are those of a top-level union's branches, see `AvroSchema`.
+    `routes` are those of a top-level union's branches, of which `root` is the own one, see `AvroSchema`.
     """
 
     ids: tuple[int, ...]
@@ -123,13 +124,6 @@ class _Group:
     def ended(self) -> Column:
         """True where the bytes follow the schema to their end."""
         return F.col(self.column)["sentinel"].eqNullSafe(F.lit(SENTINEL))
-
-    @property
-    def own(self) -> tuple[Column, Node]:
-        """What the table's columns are made from, and its node."""
-        if not self.routes:
-            return self.value, self.root
-        return branch_of(self.value, self.root, self.routes.index("own"))
 
     def change(self, decoding: Decoding) -> Change | None:
         """The change that each record is, in a topic of Debezium's."""
@@ -167,8 +161,8 @@ def _decode_avro(raw: DataFrame, decoding: Decoding) -> Parts:
         )
         for field in decoding.columns.fields
     }
-    routes = [(g.wrote & g.ended, branch_route(g.value, g.root, g.routes)) for g in groups if g.routes]
-    found = [F.when(wrote, route) for wrote, route in routes]
+    payload, header = F.col(decoding.payload), _header_size(decoding)
+    found = [F.when(g.wrote, branch_route(payload, header, g.routes)) for g in groups if len(g.routes) > 1]
     if (elsewhere := route_of(decoding, F.col(decoding.id_column))) is not None:
         found.append(elsewhere)
     details = [F.when(wrote, change.detail()) for wrote, change in changes]
@@ -199,18 +193,24 @@ def _schema_id(decoding: Decoding) -> Column:
 
 
 def _decoded(group: _Group, decoding: Decoding) -> Column:
-    """`from_avro` for the group's records, NULL for others."""
-    payload = F.concat(F.col(decoding.payload), F.lit(SENTINEL))
-    once = F.when(kept_apart(group.wrote), payload)
-    header = HEADER_SIZE if decoding.framing == "confluent" else 0
+    """`from_avro` for the group's records, NULL for others, those of a union's other branches among them."""
+    payload, header, wrote = F.col(decoding.payload), _header_size(decoding), group.wrote
+    if group.routes:
+        own = group.routes.index("own")
+        wrote, header = wrote & is_branch(payload, header, own), header + len(branch_prefix(own))
+    once = F.when(kept_apart(wrote), F.concat(payload, F.lit(SENTINEL)))
     return from_avro(once, decoder_schema(group.root, header), AVRO_OPTIONS).alias(group.column)
 
 
+def _header_size(decoding: Decoding) -> int:
+    return HEADER_SIZE if decoding.framing == "confluent" else 0
+
+
 def _column(group: _Group, field: Field, decoding: Decoding) -> Column:
-    reader = decoding.reader.table_root if decoding.reader else None
+    reader = decoding.reader.root if decoding.reader else None
     if change := group.change(decoding):
         return change.column(field, reader_row(reader, decoding.envelope) if reader else None)
-    value, root = group.own
+    value, root = group.value, group.root
     if isinstance(root, Record):
         return record_field(value, root, field, reader)
     return (
@@ -232,7 +232,7 @@ def _cause(faults: Sequence[tuple[Column, Column]], decoding: Decoding) -> Colum
 
 
 def _fault(group: _Group, change: Change | None) -> Column:
-    value, root = group.own
+    value, root = group.value, group.root
     fault = F.when(~group.ended, "undecodable")
     if (is_sound := sound(value, root)) is not None:
         fault = fault.when(~is_sound, "undecodable")

@@ -8,9 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
 
 from tidemark.domain.formats.avro_decoder import ID_SIZE
-from tidemark.domain.formats.avro_nodes import Node, Union
-from tidemark.domain.formats.routes import UNROUTED, Route
-from tidemark.engine.decode.avro import member
+from tidemark.domain.formats.routes import UNROUTED, Route, branch_prefix
 from tidemark.engine.decode.debezium import SKIP
 
 
@@ -41,21 +39,16 @@ def route_of(decoding: Routed, schema_id: Column) -> Column | None:
     return _first(cases) if cases else None
 
 
-def branch_of(value: Column, root: Node, position: int) -> tuple[Column, Node]:
-    """A branch of a top-level union; `position` counts those that are not null."""
-    branches = root.values if isinstance(root, Union) else (root,)
-    return (value if len(branches) == 1 else member(value, position, branches[position])), branches[position]
+def is_branch(payload: Column, header: int, position: int) -> Column:
+    """Whether a value of a top-level union, behind `header` bytes, is of the branch at `position`, null counted."""
+    prefix = branch_prefix(position)
+    return F.substring(payload, header + 1, len(prefix)) == F.lit(prefix)
 
 
-def branch_route(value: Column, root: Node, routes: Sequence[str]) -> Column:
-    """SKIP or UNROUTED for a value that is another branch of a union, else NULL; null is no record of any table."""
-    cases = [
-        (branch_of(value, root, position)[0].isNotNull(), _cause(route))
-        for position, route in enumerate(routes)
-        if route != "own"
-    ]
-    own = branch_of(value, root, routes.index("own"))[0]
-    return _first([*cases, (own.isNull(), UNROUTED)])
+def branch_route(payload: Column, header: int, routes: Sequence[str]) -> Column:
+    """SKIP or UNROUTED for a value that is another branch of a union, else NULL."""
+    others = ((position, route) for position, route in enumerate(routes) if route != "own")
+    return _first([(is_branch(payload, header, position), _cause(route)) for position, route in others])
 
 
 def _cause(route: str) -> str:

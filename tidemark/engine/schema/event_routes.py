@@ -3,10 +3,9 @@
 import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.formats.routes import Events, Route, Skips, message_prefixes
+from tidemark.domain.formats.routes import Events, Route, Skips, avro_types, message_prefixes
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.schema.writer import messages
@@ -57,24 +56,13 @@ def type_names(version: RegisteredSchema) -> tuple[str | None, ...]:
     """The record types of a schema: Avro record names, Protobuf message names, the title of a JSON Schema."""
     if version.type == "PROTOBUF":
         return tuple(messages(version))
+    if version.type == "AVRO":
+        return tuple(name for name in avro_types(version.text) if name != "null")
     try:
         schema = json.loads(version.text)
     except ValueError:
         return (None,)
-    if version.type == "JSON":
-        return (str(schema["title"]) if isinstance(schema, dict) and "title" in schema else None,)
-    branches = schema if isinstance(schema, list) else [schema]
-    return tuple(_avro_name(branch) for branch in branches if branch != "null")
-
-
-def _avro_name(schema: Any) -> str | None:
-    match schema:
-        case str():
-            return schema
-        case {"type": "record", "name": str() as name}:
-            space = schema.get("namespace")
-            return name if "." in name or not space else f"{space}.{name}"
-    return None
+    return (str(schema["title"]) if isinstance(schema, dict) and "title" in schema else None,)
 
 
 def message_names(version: RegisteredSchema) -> Mapping[bytes, str]:

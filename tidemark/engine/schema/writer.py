@@ -15,7 +15,7 @@ from tidemark.domain.formats.debezium import Envelope, avro_columns, is_bookkeep
 from tidemark.domain.formats.json_columns import columns as json_columns
 from tidemark.domain.formats.json_columns import with_variants
 from tidemark.domain.formats.protobuf_columns import ProtobufMessage
-from tidemark.domain.formats.routes import Events, avro_event
+from tidemark.domain.formats.routes import Events, avro_routes
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.decode.decoding import Framing, WriterSchema
 from tidemark.engine.decode.on_executors import check_validator
@@ -99,10 +99,12 @@ def _read(version: RegisteredSchema, reading: Reading) -> Writer:
         check_validator(documents)
         return Writer(version.id, version.version, documents, json_columns(documents), documents.notes)
     connect = envelope != "none"
-    schema = parse(version.text, version.references, connect=connect, variants=reading.variants)
+    routes = avro_routes(version.text, reading.events) if reading.events else ()
+    schema = parse(
+        version.text, version.references, connect=connect, variants=reading.variants, routes=routes
+    )
     if connect and is_bookkeeping(schema.name):
         raise NoRows
-    schema = (reading.events and avro_event(schema, reading.events)) or schema
     found = avro_columns(schema, envelope)
     return Writer(version.id, version.version, schema, found.struct, found.notes)
 
