@@ -200,12 +200,24 @@ def test_docs_and_units_become_comments() -> None:
     schema["fields"].append(
         {"name": "t", "type": ["null", {"type": "int", "logicalType": "time-millis"}], "doc": " start "}
     )
+    schema["fields"].append({"name": "half", "type": "int", "doc": "a \ud83d, \U0001f600"})
     docs = {field.name: field.doc for field in columns(schema_of(schema)).struct.fields}
     assert docs == {
         "color": "of the car",
         "at": "nanoseconds since 1970-01-01T00:00:00Z",
         "t": "start; microseconds since midnight",
+        "half": "a ?, \U0001f600",
     }
+
+
+@pytest.mark.parametrize(
+    "field", [("half \ud83d", "int"), ("r", record(("x", "int"), name="Half\udc00"))], ids=["field", "type"]
+)
+def test_a_name_with_half_a_character_is_refused(field: tuple[str, Any]) -> None:
+    """No catalog takes it; the refusal itself can be shown."""
+    with pytest.raises(SchemaUnsupported) as refused:
+        schema_of(record(field))
+    assert str(refused.value).encode()
 
 
 def test_the_unit_of_a_map_s_keys_is_told_and_compared() -> None:

@@ -193,7 +193,7 @@ class _Reader:
     def _define(self, schema: dict[str, Any], namespace: str | None, path: Path) -> tuple[str, str | None]:
         """Record the definition; its full name, and the namespace that holds inside it."""
         name = schema.get("name")
-        if not isinstance(name, str) or not name:
+        if not name or not _is_text(name):
             raise SchemaUnsupported(_dotted(path), f"a {schema['type']} needs a name")
         full = _full_name(name, schema.get("namespace", namespace))
         self.names[full] = (schema, namespace)
@@ -212,7 +212,7 @@ class _Reader:
         return Record(name, fields, _doc(schema), "variable-decimal" if variable else "")
 
     def _field(self, field: Any, namespace: str | None, path: Path) -> RecordField:
-        if not isinstance(field, dict) or not isinstance(field.get("name"), str) or "type" not in field:
+        if not isinstance(field, dict) or not _is_text(field.get("name")) or "type" not in field:
             raise SchemaUnsupported(_dotted(path), f"no field of a record: {json.dumps(field)[:100]}")
         here = (*path, field["name"])
         node = self.read(field["type"], namespace, here)
@@ -308,8 +308,14 @@ def _logical(schema: dict[str, Any]) -> str:
 
 
 def _doc(schema: dict[str, Any]) -> str:
+    """The comment; half a character, which no catalog takes, as a question mark."""
     doc = schema.get("doc")
-    return doc.strip() if isinstance(doc, str) else ""
+    return doc.strip().encode(errors="replace").decode() if isinstance(doc, str) else ""
+
+
+def _is_text(name: Any) -> bool:
+    """False for half a character too: JSON can spell one of the two surrogates alone."""
+    return isinstance(name, str) and not any("\ud800" <= each <= "\udfff" for each in name)
 
 
 def _dotted(path: Path) -> str:

@@ -52,7 +52,7 @@ def compile_proto(text: str, imports: tuple[tuple[str, str], ...] = ()) -> bytes
                 raise SchemaUnsupported(name, "an import must lie beside the schema")
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(_ENTRY.sub(_marked, content), encoding="utf-8")
+            target.write_text(_ENTRY.sub(_marked, content), encoding="utf-8", errors="replace")
         out, known = Path(scratch, "out"), Path(scratch, "known")
         known.write_bytes(_confluent())
         command = [
