@@ -200,7 +200,7 @@ def _review(lake: Lake, known: _Known, facts: Facts, status: Status, current: St
         receipts=receipts,
         fates=fates_of(receipts),
         quarantine=[each.as_json() for each in found or []],
-        snapshots=snapshots_of(table.metadata) if table else {},
+        snapshots=snapshots_of(table) if table else {},
         recovery=_recovery(table, facts, receipts) if table else None,
         changes=_changes(facts)[::-1],
         operations=known.operations.get(contract.table, []),

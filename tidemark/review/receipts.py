@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
@@ -17,6 +18,7 @@ from tidemark.domain.ledger.guard import Topic, another, expired_ranges
 from tidemark.domain.ledger.ledger import Counts, Ledger, add_up
 from tidemark.engine.access.main_history import is_undone, newest_receipt, receipts
 from tidemark.engine.access.snapshots import is_receipt, ledger_of, made_at, summary_of
+from tidemark.engine.access.totals import totals_of
 from tidemark.engine.verify.provenance import others_since
 
 KEPT = 400
@@ -89,8 +91,10 @@ def way_back(metadata: TableMetadata, table: str, epoch: int, topic: Topic | Non
     return _receipt(chain[place], table) if place < len(chain) else None
 
 
-def snapshots_of(metadata: TableMetadata) -> dict[str, Any]:
+def snapshots_of(table: Table) -> dict[str, Any]:
     """How many there are, how far back they go, what the newest compactions did, and commits that are no batch."""
+    metadata = table.metadata
+    totals = totals_of(table, metadata.current_snapshot())
     every = sorted(metadata.snapshots, key=lambda each: each.timestamp_ms)
     head = summary_of(metadata.current_snapshot())
     replaced = [each for each in every if each.summary and each.summary.operation.value == "replace"]
@@ -101,8 +105,8 @@ def snapshots_of(metadata: TableMetadata) -> dict[str, Any]:
         "newest": made_at(every[-1]).isoformat() if every else None,
         "references": sorted(metadata.refs),
         "bytes": _number(head, "total-files-size"),
-        "data_files": _number(head, "total-data-files"),
-        "delete_files": _number(head, "total-delete-files"),
+        "data_files": totals.data_files,
+        "delete_files": totals.delete_files,
         "rewrites": [_rewrite(each) for each in rewrites[-5:][::-1]],
         "others": [each.as_json() for each in others_since(metadata, metadata.current_snapshot_id, None)[:5]],
     }

@@ -5,9 +5,12 @@ from uuid import uuid4
 
 import pytest
 from replayable import NEWER, sound, with_replayable
+from unsaid import say_less
+from upserted import Upserted
 
 import tidemark.engine.table.settle as settling
 from tidemark.domain.errors import Stopped
+from tidemark.engine.access.totals import totals_of, totals_said
 from tidemark.engine.ingest.quarantine import QuarantineCommit, undo
 from tidemark.engine.operate.pause import pause, resume
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
@@ -183,3 +186,20 @@ def test_a_field_of_kafka_that_was_dropped_is_made_anew_by_hand(lakehouse):
     assert table.run().state == "fresh"
     rows = table.iceberg().scan().to_arrow().sort_by("id").to_pylist()
     assert [row["_kafka"]["schema_id"] for row in rows] == [None, topic.schema_id]
+
+
+def test_keys_are_deleted_from_a_table_whose_newest_summary_says_no_totals(lakehouse):
+    """Given an upsert table with position deletes, and a commit of a writer that says none of the optional totals, when deletes alone are merged, then the keys are gone, and the table says what it holds."""
+    made = Upserted(lakehouse)
+    made.both((1, "a"), (2, "b"), (3, "c"))
+    made.both((1, "a2"), (2, "b2"))
+    whole = totals_said(made.table().metadata.current_snapshot())
+    assert (whole.live_rows, whole.delete_rows) == (3, 2)
+    say_less(made.table())
+    table = made.table()
+    assert totals_of(table, table.metadata.current_snapshot()) == whole
+    assert made.both((1, None), (2, None)).deleted == 2
+    assert made.rows() == {3: "c"}
+    assert totals_said(made.table().metadata.current_snapshot()).live_rows == 1
+    made.both((3, "c2"), (4, "d"))
+    assert made.rows() == {3: "c2", 4: "d"}

@@ -1,4 +1,4 @@
-"""What a table says about itself: head, ledger, columns, properties. From the catalog alone: Spark may be down."""
+"""What a table says about itself: head, ledger, columns, properties. From catalog and metadata: Spark may be down."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,6 +28,7 @@ from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.main_history import ancestors, newest_receipt, require_whole, set_main_to
 from tidemark.engine.access.snapshots import is_receipt, ledger_of, made_at, merge_ledger_of, summary_of
 from tidemark.engine.access.table_shape import head_readable, schema_at, shape_of
+from tidemark.engine.access.totals import totals_of
 
 OWNED = "tidemark.topic"
 """A table that carries this property was loaded, or is being loaded, by Tidemark."""
@@ -142,7 +143,7 @@ def read_state(catalog: Catalog, table: str, *, ledger: bool = True) -> TableSta
     if ledger:
         require_whole(metadata, table, catalog.name)
     head = metadata.current_snapshot()
-    summary = summary_of(head)
+    totals = totals_of(loaded, head)
     merges = is_merge_ledger(summary_of(receipt).get(LEDGER_PROPERTY, "{}"))
     state = TableState(
         table=table,
@@ -155,14 +156,14 @@ def read_state(catalog: Catalog, table: str, *, ledger: bool = True) -> TableSta
         columns=columns_of(metadata.schema()),
         properties=dict(metadata.properties),
         location=metadata.location,
-        data_files=int(summary.get("total-data-files", 0)),
-        delete_files=int(summary.get("total-delete-files", 0)),
-        rows=int(summary.get("total-records", 0)),
+        data_files=totals.data_files,
+        delete_files=totals.delete_files,
+        rows=totals.rows,
         committed_at=made_at(receipt) if receipt else None,
         branches=frozenset(name for name, ref in metadata.refs.items() if ref.snapshot_ref_type == "branch"),
         partition_fields=tuple(f.name for f in metadata.spec().fields),
         merged=merge_ledger_of(receipt, table) if receipt and merges else None,
-        delete_rows=int(summary.get("total-position-deletes", 0)),
+        delete_rows=totals.delete_rows,
         touched_partitions=_touched(metadata, receipt),
         shape=shape_of(metadata),
         schemas=(

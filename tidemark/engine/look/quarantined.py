@@ -15,8 +15,8 @@ from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.times import iso
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import translated
-from tidemark.engine.access.snapshots import summary_of
 from tidemark.engine.access.table_state import load
+from tidemark.engine.access.totals import totals_of
 from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, covered, require_columns, standing
 from tidemark.engine.table.settle import pending
 
@@ -110,6 +110,6 @@ def _batches(
 
 def _holding_rows(lake: Lake, quarantine: str) -> Table | None:
     table = load(lake.catalog, quarantine)
-    if table is None or not int(summary_of(table.metadata.current_snapshot()).get("total-records", 0)):
+    if table is None or not totals_of(table, table.metadata.current_snapshot()).rows:
         return None
     return table

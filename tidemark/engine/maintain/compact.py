@@ -18,10 +18,11 @@ from tidemark.domain.maintenance.compaction import CompactionPlan, Layout, Rewri
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
+from tidemark.engine.access.totals import totals_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.conflicts import Conflicts
 from tidemark.engine.table.lease import existing, lease, wanted_by_ingest
-from tidemark.engine.table.live_files import counts_of, read_layout
+from tidemark.engine.table.live_files import read_layout
 
 _ANY = 1e-9
 """A ratio of 0 means any deleted row; Iceberg wants more than 0."""
@@ -52,14 +53,14 @@ def compact(lake: Lake, name: str, limits: Compaction, *, until: float, dry_run:
     table = load(lake.catalog, name)
     if table is None:
         return Gain(name, "compaction", acted=False, reason="it does not exist yet")
-    files, deletes = counts_of(table.metadata.current_snapshot())
-    if files < limits.min_input_files and not deletes:
+    totals = totals_of(table, table.metadata.current_snapshot())
+    if totals.data_files < limits.min_input_files and not totals.delete_files:
         return Gain(
             name,
             "compaction",
             acted=False,
-            reason=f"{counted(files, 'file')}, no deletes",
-            numbers={"files_before": files},
+            reason=f"{counted(totals.data_files, 'file')}, no deletes",
+            numbers={"files_before": totals.data_files},
         )
     layout = read_layout(table)
     plan = plan_compaction(layout, limits, datetime.now(UTC))

@@ -37,6 +37,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors, is_undone, newest_receipt
 from tidemark.engine.access.snapshots import is_compaction, is_receipt, ledger_of, summary_of
 from tidemark.engine.access.table_state import ledger_missing, load, upsert_of
+from tidemark.engine.access.totals import totals_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.conflicts import Conflicts
 from tidemark.engine.merge.pair import merged_upto
@@ -314,5 +315,4 @@ def _oldest_unmerged(lake: Lake, contract: Contract, merged_rows: str) -> dateti
 
 
 def _live_rows(table: Table) -> int:
-    summary = summary_of(table.metadata.current_snapshot())
-    return int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
+    return totals_of(table, table.metadata.current_snapshot()).live_rows

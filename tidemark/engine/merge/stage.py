@@ -13,6 +13,7 @@ from tidemark.domain.ledger.merge_ledger import Changes
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.snapshots import summary_of
 from tidemark.engine.access.spark import temp_view
+from tidemark.engine.access.totals import totals_said
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.observe import Observed
 from tidemark.engine.merge.batch import Batch, target
@@ -177,9 +178,8 @@ def _audit(lake: Lake, plan: MergePlan, snapshots: list[Snapshot], tally: Tally,
     wanted = tally.insert if plan.action == "rebuild" else head.rows - head.delete_rows + tally.insert - gone
     if not snapshots:
         return
-    summary = summary_of(snapshots[-1])
-    found = int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
-    if found == wanted and _updated_once(snapshots[0], tally):
+    said = totals_said(snapshots[-1])
+    if said and said.rows - said.delete_rows == wanted and _updated_once(snapshots[0], tally):
         return
     rows, keys = _counted(lake.spark().table(branch_identifier(lake, plan.attempt)), plan)
     before, known = (

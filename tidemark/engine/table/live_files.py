@@ -21,11 +21,10 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot
 
 from tidemark.domain.columns.partition_filter import PartitionValue, partition_where
 from tidemark.domain.maintenance.compaction import Layout, Partition
-from tidemark.engine.access.snapshots import is_compaction, summary_of
+from tidemark.engine.access.snapshots import is_compaction
 
 PARALLEL = 8
 _STATISTICS = 6
@@ -52,12 +51,6 @@ class _Slim(DataFile):
     def __setitem__(self, pos: int, value: Any) -> None:
         if pos < _STATISTICS:
             super().__setitem__(pos, value)
-
-
-def counts_of(snapshot: Snapshot | None) -> tuple[int, int]:
-    """(data files, delete files) as a snapshot's summary has them: known without reading anything more."""
-    summary = summary_of(snapshot)
-    return int(summary.get("total-data-files", 0)), int(summary.get("total-delete-files", 0))
 
 
 def read_layout(table: Table) -> Layout:

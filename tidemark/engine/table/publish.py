@@ -30,6 +30,7 @@ from tidemark.engine.access.main_history import ancestors, newest_receipt, requi
 from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.snapshots import summary_of
 from tidemark.engine.access.table_state import TableState, load
+from tidemark.engine.access.totals import totals_unsaid
 from tidemark.engine.faults import pause_point
 from tidemark.engine.table.branch import (
     Attempt,
@@ -161,7 +162,8 @@ def _in_one_commit(table: Table, receipt: _Receipt) -> int:
     """The receipt and the move to it; whoever writes to the branch or moves main before wins."""
     attempt = receipt.attempt
     _require_own_chain(table.metadata, attempt, receipt.written)
-    snapshot = _OneSnapshot(table).update_snapshot(dict(receipt.entries), attempt.branch).fast_append()
+    entries = receipt.entries | totals_unsaid(table, table.metadata.snapshot_by_name(attempt.branch))
+    snapshot = _OneSnapshot(table).update_snapshot(entries, attempt.branch).fast_append()
     added, as_it_was = snapshot._commit()  # noqa: SLF001 - the public commit takes no further requirements
     pause_point("receipted")
     receipt.require_unchanged()
