@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Stopped
+from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.access.conditions import rows_within
@@ -56,7 +56,8 @@ def repair(lake: Lake, plan: Plan) -> None:
 
     Raises:
         Stopped: `failed`: rows that the last receipt counted are not there, and a replay of the range brings them back.
-        Overtaken: another attempt writes the same quarantine right now.
+        Overtaken: another attempt writes the same quarantine right now, or main has moved since the plan: what a
+            rollback takes back leaves the quarantine too.
     """
     ledger, table = plan.ledger, plan.contract.table
     left = _take_back_doubled(lake, plan.contract, plan.state, ledger)
@@ -66,12 +67,24 @@ def repair(lake: Lake, plan: Plan) -> None:
     lacking = {p: each for p, each in _ranges(ledger).items() if left.get(p, 0) < expected.get(p, 0)}
     if not lacking:
         return
-    listed = ", ".join(f"{p}: {each}" for p, each in sorted(lacking.items()))
+    head = lake.state(table, ledger=False).head
+    if head != plan.state.head:
+        raise Overtaken(table, plan.state.head, head)
+    listed = "; ".join(
+        f"partition {p}: offsets {each.start} to {each.end - 1}" for p, each in sorted(lacking.items())
+    )
     found, put = sum(left.get(p, 0) for p in lacking), sum(expected[p] for p in lacking)
-    lacks = f"Its quarantine holds {found} of {put} rows that the last batch put there (offsets {listed})."
-    if any(each.end > plan.topic.log_start.get(p, each.end) for p, each in lacking.items()):
-        replay = f"tidemark replay {table} --partition … --from … --to …"
-        raise Stopped("failed", table, f"{lacks} Bring them back: {replay}")
+    lacks = f"Its quarantine holds {found} of {put} rows that the last batch put there ({listed})."
+    kept = {
+        p: (max(each.start, plan.topic.log_start.get(p, each.end)), each.end) for p, each in lacking.items()
+    }
+    replays = "; ".join(
+        f"tidemark replay {table} --partition {p} --from {start} --to {end} --reason …"
+        for p, (start, end) in sorted(kept.items())
+        if start < end
+    )
+    if replays:
+        raise Stopped("failed", table, f"{lacks} A replay of them brings them back.", next_step=replays)
     _log.warning("%s: %s Kafka has them no more: they are lost, and its ingest goes on.", table, lacks)
 
 
