@@ -170,6 +170,26 @@ def test_a_branch_with_a_foreign_snapshot_is_not_published(lake):
     assert refs(lake)["main"] == attempt.head
 
 
+def test_an_attempt_of_which_somebody_has_expired_a_snapshot_is_planned_again(lake):
+    """Given an attempt with two snapshots, when its branch is taken back to the first, then it stops; when an expirer removes the first behind its head, then it is overtaken."""
+    attempt, first = staged(lake)
+    table = lake.catalog.load_table("n.t")
+    table.append(ROWS, branch="attempt")
+    whole = table.metadata.refs["attempt"].snapshot_id
+    written = first | {whole}
+
+    taken_back = Attempt("n.t", "back", attempt.head)
+    table.manage_snapshots().create_branch(*first, taken_back.branch).commit()
+    with pytest.raises(Stopped):
+        publish(lake, taken_back, written, RECEIPT)
+
+    table.manage_snapshots().remove_branch(taken_back.branch).commit()
+    table.maintenance.expire_snapshots().by_ids([*first]).commit()
+    with pytest.raises(Overtaken):
+        publish(lake, attempt, written, RECEIPT)
+    assert refs(lake)["main"] == attempt.head
+
+
 def between(lake, change):
     """`change` is made once, between the look at the table and the commit."""
     commit, waiting = lake.catalog.commit_table, [change]

@@ -79,7 +79,7 @@ def publish(
     commit where PyIceberg makes it, else right behind.
 
     Raises:
-        Overtaken: main is no longer the planned head, or the branch is gone.
+        Overtaken: main is no longer the planned head, or the branch or some of its snapshots are gone.
         Stopped: the branch holds a snapshot that this attempt did not write.
     """
     receipt = _Receipt(
@@ -346,7 +346,12 @@ def _forward(lake: Lake, attempt: Attempt) -> str:
 
 
 def _require_own_chain(metadata: TableMetadata, attempt: Attempt, written: frozenset[int]) -> None:
-    """Raises Overtaken when the branch is gone, Stopped when it holds a snapshot that this attempt did not write."""
+    """Require that the branch holds what this attempt wrote, all of it and nothing else.
+
+    Raises:
+        Overtaken: the branch is gone, or somebody has expired snapshots of it: what is left may be half of a commit.
+        Stopped: it holds a snapshot that this attempt did not write, or was taken back.
+    """
     head = metadata.refs.get(attempt.branch)
     if head is None and (attempt.branch != MAIN_BRANCH or attempt.head is not None):
         raise Overtaken(attempt.table, attempt.head or 0, metadata.current_snapshot_id)
@@ -355,6 +360,8 @@ def _require_own_chain(metadata: TableMetadata, attempt: Attempt, written: froze
         if snapshot.snapshot_id == attempt.base:
             break
         chain.add(snapshot.snapshot_id)
+    if chain < written and all(metadata.snapshot_by_id(each) is None for each in written - chain):
+        raise Overtaken(attempt.table)
     if chain != written:
         raise Stopped(
             "failed",
