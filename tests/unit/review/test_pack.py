@@ -309,9 +309,14 @@ def test_every_point_lies_inside_of_the_plot(values):
 def test_what_could_not_be_asked_is_not_told_as_nothing():
     """Given services that do not answer, then the page says so where it would say zero, nothing, or nobody."""
     unasked = {"table": "catalog_down", "quarantine": "catalog_down", "operations": "catalog_down"}
-    made = review(receipts=[], state="catalog_down", unasked=unasked)
+    contract = CONTRACT.model_copy(
+        update={"upsert": Upsert(table="shop.orders_current", keys=["order_id"], order_by=["lsn"])}
+    )
+    made = review(contract, receipts=[], state="catalog_down", columns=[], unasked=unasked)
     made = replace(made, status=replace(made.status, rows=None, lag_records=None, quarantined=None))
-    html = page([made], "lake")
+    html = page([replace(made, current=replace(made.status, next={}))], "lake")
+    there = review(contract, receipts=[], columns=[])
+    there = replace(there, current=replace(there.status, next={}))
     sound(html)
     for figure in ("rows", "waiting in Kafka", "in quarantine", "snapshots"):
         assert f'<span class="soft">{figure}</span><b>–</b>' in html
@@ -320,10 +325,17 @@ def test_what_could_not_be_asked_is_not_told_as_nothing():
         "Nothing is in quarantine",
         "Nobody has intervened",
         "began with",
+        "Records per batch: nothing yet",
+        "0 columns",
+        "0 data files",
+        "none among these snapshots",
+        "none yet",
+        "nothing yet; ",
     ):
         assert untold not in html
-        assert untold in page([review(receipts=[])], "lake")
-    assert html.count("It could not be asked: catalog_down.") == 4
+        assert untold in page([there], "lake")
+    assert html.count("It could not be asked: catalog_down.") == 6
+    assert "1 columns, as last seen" in page([replace(made, columns=review().columns)], "lake")
 
 
 def test_a_runbook_is_a_link_only_where_it_leads_somewhere():
