@@ -38,7 +38,7 @@ from tidemark.engine.look.status import Facts, Hint, Status, judge
 from tidemark.engine.look.tables import hinted, look
 from tidemark.engine.look.upserts import upsert_statuses
 from tidemark.engine.marts import read_project
-from tidemark.engine.preview.foresee import foresee
+from tidemark.engine.preview.foresee import Foresight, foresee
 from tidemark.engine.schema.history import history
 from tidemark.engine.table.operations import log_table
 from tidemark.review.promises import promises
@@ -88,7 +88,7 @@ class Review:
     cutover: Mapping[str, Any] | None = None
     """The last backfill that was published, as the table itself says, and not rolled back."""
     unasked: Mapping[str, State] = field(default_factory=dict)
-    """Of `table`, `quarantine` and `operations` what could not be read, by the state of what holds it."""
+    """Of `table`, `quarantine`, `operations` and `waits` what could not be read, by the state of what holds it."""
 
     def as_json(self) -> dict[str, Any]:
         """The shape of `report --json`."""
@@ -191,8 +191,13 @@ def _review(lake: Lake, known: _Known, facts: Facts, status: Status, current: St
     found, uncounted = asked(
         lambda: causes(lake, contract.table, contract.quarantine_table, state.ledger if state else None)
     )
-    waits = asked(lambda: foresee(lake, contract))[0] if status.state in PLANNED else None
-    faults = {"table": unread, "quarantine": uncounted or unread, "operations": known.unlisted}
+    waits, unplanned = _plan(partial(foresee, lake, contract, rules=False), status)
+    faults = {
+        "table": unread,
+        "quarantine": uncounted or unread,
+        "operations": known.unlisted,
+        "waits": unplanned,
+    }
     return Review(
         contract=contract,
         status=status,
@@ -209,11 +214,17 @@ def _review(lake: Lake, known: _Known, facts: Facts, status: Status, current: St
         untraced=_untraced(known, list(reached)),
         marts=reached,
         current=current,
-        waits=waits.as_json() if waits else None,
+        waits=waits,
         why=why(facts, status.state),
         cutover=asked(lambda: cutover_of(table.metadata, contract.table))[0] if table else None,
         unasked={part: fault for part, fault in faults.items() if fault},
     )
+
+
+def _plan(ask: Callable[[], Foresight], status: Status) -> tuple[Mapping[str, Any] | None, State | None]:
+    """The plan, where the state is one of a plan; or why nobody can tell it now."""
+    found, fault = asked(ask) if status.state in PLANNED else (None, None)
+    return (found.as_json() if found else None), fault
 
 
 def why(facts: Facts, state: State) -> str:

@@ -7,18 +7,24 @@ from types import SimpleNamespace
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
+from reviews import review
+from unserved import ORDERS, lake_in
 
 from tidemark.domain.ledger.backfill import CUTOVER
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
 from tidemark.domain.lineage.column_lineage import inverse, made_of_it
+from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import commit
-from tidemark.engine.access.table_state import TableState
+from tidemark.engine.access.table_state import OWNED, TableState
+from tidemark.engine.config.configuration import load
+from tidemark.engine.config.discovery import Discovery
+from tidemark.engine.look.status import Facts
 from tidemark.engine.schema.history import HISTORY
 from tidemark.engine.table.branch import main_at, ref_at
 from tidemark.engine.table.operations import _SCHEMA, log_table
 from tidemark.review import receipts as telling
-from tidemark.review.collect import _names, _operations, _standing
+from tidemark.review.collect import _Known, _names, _operations, _review, _standing
 from tidemark.review.receipts import cutover_of, fates_of, receipts_of, way_back
 
 
@@ -156,3 +162,33 @@ def test_a_cutover_is_told_until_it_is_rolled_back(tmp_path):
     with table.transaction() as rollback:
         rollback.set_properties({CUTOVER: ""})
     assert cutover_of(table.metadata, "shop.orders") is None
+
+
+def _waiting(lake):
+    """The review of a table that waits for a decision about its columns, which it was made without `note`."""
+    rows = pa.table({"id": pa.array([1], pa.int64())})
+    ledger = Ledger(cluster_id="c", topic_id="t", topic="orders", next={0: 1})
+    table = lake.catalog.create_table("shop.orders", rows.schema, properties={OWNED: "orders"})
+    table.append(rows, snapshot_properties={LEDGER_PROPERTY: ledger.to_json()})
+    facts = Facts(lake.configuration.contract("shop.orders"), lake.state("shop.orders"))
+    stopped = review(facts.contract, state="schema_review").status
+    return _review(lake, _Known(Discovery(), {}, {}, [], {}, None), facts, stopped, None)
+
+
+def test_what_waits_for_a_decision_is_told_without_spark(tmp_path):
+    """Given a rule that only Spark can judge, and no Spark, then the plan that waits is there all the same."""
+    said = ORDERS.replace("{id: bigint}", "{id: bigint, note: string}")
+    rule = "quality: [{name: paid, sql: id > 0}]"
+    found = _waiting(lake_in(tmp_path, f"{said}schema_changes: {{add_column: review}}\n{rule}\n"))
+    assert "note" in {each["path"] for each in found.waits["changes"] if each["verdict"] == "review"}
+    assert "waits" not in found.unasked
+
+
+def test_what_waits_and_cannot_be_asked_is_not_told_as_nothing(tmp_path):
+    lake_in(tmp_path, ORDERS)
+    (tmp_path / "contracts" / "orders.yaml").write_text("topic: orders\ntable: shop.orders\n")
+    with (tmp_path / "platform.yaml").open("a") as platform:
+        platform.write("schema_registry: {main: {url: 'http://127.0.0.1:1'}}\n")
+    lake = Lake(load(tmp_path / "platform.yaml", tmp_path / "contracts", environ={}, home=tmp_path))
+    found = _waiting(lake)
+    assert (found.waits, found.unasked["waits"]) == (None, "registry_down")

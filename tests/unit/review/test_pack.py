@@ -366,6 +366,13 @@ def test_what_waits_for_a_decision_is_there_with_its_plan_and_who_may_decide():
     assert "Cannot be done" not in html
 
 
+def test_a_plan_that_could_not_be_asked_is_told_to_be_missing():
+    html = page([review(state="schema_review", unasked={"waits": "registry_down"})], "lake")
+    sound(html)
+    assert "What waits for a decision could not be asked: registry_down." in html
+    assert "could not be asked" not in page([review(state="schema_review")], "lake")
+
+
 def test_what_no_approval_can_help_is_not_said_to_wait_for_one():
     never = {"kind": "incompatible", "path": "id", "from": "bigint", "to": "text", "verdict": "impossible"}
     waits = {"plan": "5b657e801151", "changes": [{**never, "reason": "of the contract"}]}

@@ -63,13 +63,14 @@ class Foresight:
         return found
 
 
-def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
+def foresee(lake: Lake, contract: Contract, *, sample: int = 0, rules: bool = True) -> Foresight:
     """The plan of one table as of now; `sample` records are decoded against the table as it would be.
 
     Rules are judged by the columns that an approval would leave; none are decoded for rules that do not fit these.
+    Without `rules` these are not judged, and Spark is not asked.
 
     Raises:
-        Outage: catalog or registry do not answer.
+        Outage: catalog or registry do not answer; or Spark, which some rules or a sample need.
         Stopped: the table is in a stop state that hides its columns.
     """
     with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
@@ -92,7 +93,7 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
             plan = with_adoption(contract, state, schemas, plan_evolution(contract, state, schemas))
             found, columns = of_plan(plan), applied(value_columns(state), plan.of("apply", "review"))
         checked, decoded = found, None
-        faults = [] if columns is None else rule_faults(lake, contract, table_columns(columns))
+        faults = [] if columns is None or not rules else rule_faults(lake, contract, table_columns(columns))
         for fault in faults:
             checked = prevented(checked, "quality", fault)
         if columns is not None:
