@@ -40,7 +40,7 @@ def review_asset(contracts: Sequence[Contract], sightings: SightingsOf) -> dg.As
         with lake.open() as opened:
             found = reviews(opened, contracts, lake.places.home, hints)
             file = write(found, opened.platform.catalog.name, lake.places.home / FOLDER)
-        states = sorted({f"{each.contract.table}: {each.status.state}" for each in found})
+        states = sorted({f"{status.table}: {status.state}" for each in found for status in each.stands})
         return dg.MaterializeResult(
             metadata={"page": dg.MetadataValue.path(file), "tables": len(found), "states": states}
         )

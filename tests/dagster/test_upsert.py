@@ -250,7 +250,7 @@ def test_a_review_says_of_an_upsert_table_what_its_status_says(upserting, lake, 
         return {CURRENT_TABLE: Hint(stopped="schema_review")} if CURRENT_TABLE in tables else {}
 
     (review,) = reviews(lake, [found.current.append], upserting.home, hints)
-    assert review.current.state == ("schema_review" if made else review.status.state)
+    assert review.current.status.state == ("schema_review" if made else review.status.state)
     assert review.status.state == "kafka_down"
 
 

@@ -13,7 +13,7 @@ from pyiceberg.expressions import In
 from pyiceberg.table import Table
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import upsert_tables
+from tidemark.domain.config.upsert import UpsertTable, upsert_tables
 from tidemark.domain.lineage.column_lineage import (
     Exposure,
     Lineage,
@@ -39,6 +39,7 @@ from tidemark.engine.look.tables import hinted, look
 from tidemark.engine.look.upserts import upsert_statuses
 from tidemark.engine.marts import read_project
 from tidemark.engine.preview.foresee import Foresight, foresee
+from tidemark.engine.preview.foresee_upsert import foresee_upsert
 from tidemark.engine.schema.history import history
 from tidemark.engine.table.operations import log_table
 from tidemark.review.promises import promises
@@ -56,6 +57,21 @@ OPERATIONS = 50
 """Newest lines of the operations log that are shown."""
 PLANNED = frozenset({"schema_review", "schema_unsupported", "table_incompatible"})
 """States that a plan explains."""
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The upsert table of an append table; `waits` and `why` are those of its own stop."""
+
+    status: Status
+    waits: Mapping[str, Any] | None = None
+    why: str = ""
+    unplanned: State | None = None
+    """Why its plan could not be asked."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As of status, with what waits and why."""
+        return {**self.status.as_json(), "waits": self.waits, "why": self.why}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +95,8 @@ class Review:
     """Tagged columns that reached marts without leave: what fails their check `tagged_columns_are_allowed`."""
     untraced: Sequence[Origin] = ()
     """Columns of those marts that may be made of anything, for nobody knows of what."""
-    current: Status | None = None
-    """Of the upsert table, where the contract asks for one."""
+    current: Current | None = None
+    """The upsert table, where the contract asks for one."""
     waits: Mapping[str, Any] | None = None
     """The plan that stopped the table, as `plan --json` shows it, where one did."""
     why: str = ""
@@ -89,6 +105,11 @@ class Review:
     """The last backfill that was published, as the table itself says, and not rolled back."""
     unasked: Mapping[str, State] = field(default_factory=dict)
     """Of `table`, `quarantine`, `operations` and `waits` what could not be read, by the state of what holds it."""
+
+    @property
+    def stands(self) -> tuple[Status, ...]:
+        """How the table stands, and its upsert table."""
+        return (self.status, self.current.status) if self.current else (self.status,)
 
     def as_json(self) -> dict[str, Any]:
         """The shape of `report --json`."""
@@ -148,7 +169,13 @@ def reviews(
     merged = upsert_statuses(
         lake, upserts.values(), hints, lambda unmade: [stands[each.table] for each in unmade]
     )
-    current = {upserts[each.table].append.table: each for each in merged}
+    told = hints([each.table for each in merged if each.state not in FINE])
+    current = {
+        upserts[each.table].append.table: _current(
+            lake, upserts[each.table], each, told.get(each.table, Hint())
+        )
+        for each in merged
+    }
     names = {each.contract.table: _names(each, current.get(each.contract.table)) for each in facts}
     operations, unlisted = asked(lambda: _operations(lake, names))
     made = {mart.table for mart in marts} | upsert_tables(lake.configuration.contracts).keys()
@@ -182,7 +209,12 @@ def _standing(lake: Lake, lineage: Lineage, made: Collection[str]) -> Lineage:
     return {table: columns for table, columns in lineage.items() if table not in gone}
 
 
-def _review(lake: Lake, known: _Known, facts: Facts, status: Status, current: Status | None) -> Review:
+def _current(lake: Lake, current: UpsertTable, status: Status, hint: Hint) -> Current:
+    waits, unplanned = _plan(partial(foresee_upsert, lake, current), status)
+    return Current(status, waits, why(Facts(current.contract, hint=hint), status.state), unplanned)
+
+
+def _review(lake: Lake, known: _Known, facts: Facts, status: Status, current: Current | None) -> Review:
     contract, state = facts.contract, facts.table
     names = downstream(contract, known.marts)
     reached = {each.table: each.upstream for each in known.marts if each.table in names}
@@ -284,7 +316,7 @@ def _changes(facts: Facts) -> list[dict[str, Any]]:
     return history(facts.table) if facts.table and facts.table.exists else []
 
 
-def _names(facts: Facts, current: Status | None) -> dict[str, datetime | None]:
+def _names(facts: Facts, current: Current | None) -> dict[str, datetime | None]:
     """The table, its upsert table, and what both were called before, each with the time of its last rename."""
     former: dict[str, datetime | None] = {
         each["from"]: datetime.fromisoformat(said["at"])
@@ -294,7 +326,7 @@ def _names(facts: Facts, current: Status | None) -> dict[str, datetime | None]:
     }
     if current:
         former |= {f"{name}_current": until for name, until in former.items()}
-    return {**former, facts.contract.table: None, **({current.table: None} if current else {})}
+    return {**former, facts.contract.table: None, **({current.status.table: None} if current else {})}
 
 
 def _operations(

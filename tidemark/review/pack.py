@@ -19,7 +19,7 @@ FILE = "index.html"
 
 
 def page(reviews: Sequence[Review], catalog: str) -> str:
-    """The whole page, worst table first."""
+    """The whole page, worst first; a table is as bad as its upsert table, if that is worse."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -32,7 +32,7 @@ def page(reviews: Sequence[Review], catalog: str) -> str:
         "place": lambda each: f"{each.table}.{each.column}",
     }
     template = environment.from_string(files("tidemark.review").joinpath("pack.html").read_text("utf-8"))
-    ordered = sorted(reviews, key=lambda each: each.status.gravity)
+    ordered = sorted(reviews, key=lambda each: min(status.gravity for status in each.stands))
     return template.render(
         reviews=ordered,
         catalog=catalog,

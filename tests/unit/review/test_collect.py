@@ -14,17 +14,18 @@ from tidemark.domain.ledger.backfill import CUTOVER
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
 from tidemark.domain.lineage.column_lineage import inverse, made_of_it
+from tidemark.engine.access import kafka
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.table_state import OWNED, TableState
 from tidemark.engine.config.configuration import load
 from tidemark.engine.config.discovery import Discovery
-from tidemark.engine.look.status import Facts
+from tidemark.engine.look.status import Facts, Hint
 from tidemark.engine.schema.history import HISTORY
 from tidemark.engine.table.branch import main_at, ref_at
 from tidemark.engine.table.operations import _SCHEMA, log_table
 from tidemark.review import receipts as telling
-from tidemark.review.collect import _Known, _names, _operations, _review, _standing
+from tidemark.review.collect import _Known, _names, _operations, _review, _standing, reviews
 from tidemark.review.receipts import cutover_of, fates_of, receipts_of, way_back
 
 
@@ -80,7 +81,10 @@ def test_what_people_did_before_a_rename_is_collected_and_nothing_of_a_later_tab
     changes = [{"at": "2026-01-03T00:00:00+00:00", "by": "ada", "changes": [rename]}]
     state = TableState("sales.orders", exists=True, properties={HISTORY: json.dumps(changes)})
     facts = SimpleNamespace(contract=SimpleNamespace(table="sales.orders"), table=state)
-    both, alone = _names(facts, SimpleNamespace(table="sales.orders_current")), _names(facts, None)
+    both, alone = (
+        _names(facts, SimpleNamespace(status=SimpleNamespace(table="sales.orders_current"))),
+        _names(facts, None),
+    )
     assert _days(_operations(lake, {"a": both, "b": alone, "c": {"shop.orders": None}})) == {
         "a": [5, 3, 2, 1],
         "b": [3, 1],
@@ -192,3 +196,19 @@ def test_what_waits_and_cannot_be_asked_is_not_told_as_nothing(tmp_path):
     lake = Lake(load(tmp_path / "platform.yaml", tmp_path / "contracts", environ={}, home=tmp_path))
     found = _waiting(lake)
     assert (found.waits, found.unasked["waits"]) == (None, "registry_down")
+
+
+def test_a_stopped_upsert_table_is_told_with_its_plan_and_the_words_of_its_run(tmp_path, monkeypatch):
+    """Given a merge that stopped for a wider key, then the review of its append table has that plan and that reason."""
+    monkeypatch.setattr(kafka, "TIMEOUT", 0.5)
+    lake = lake_in(tmp_path, f"{ORDERS}upsert: {{keys: [id]}}\n")
+    rows = pa.table({"id": pa.array([1], pa.int64())})
+    ledger = Ledger(cluster_id="c", topic_id="t", topic="orders", next={0: 1})
+    table = lake.catalog.create_table("shop.orders", rows.schema, properties={OWNED: "orders"})
+    table.append(rows, snapshot_properties={LEDGER_PROPERTY: ledger.to_json()})
+    lake.catalog.create_table("shop.orders_current", pa.schema([("id", pa.int32())]))
+    hint = Hint(stopped="schema_review", why="id is wider")
+    [found] = reviews(lake, lake.configuration.contracts, tmp_path, lambda _: {"shop.orders_current": hint})
+    assert (found.current.status.state, found.current.why) == ("schema_review", "id is wider")
+    assert ("widen_type", "id") in {(each["kind"], each["path"]) for each in found.current.waits["changes"]}
+    assert [each.table for each in found.stands] == ["shop.orders", "shop.orders_current"]

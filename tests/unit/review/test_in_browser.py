@@ -10,6 +10,7 @@ from reviews import CONTRACT, NOON, receipt, review
 
 from tidemark.domain.config.contract import Upsert
 from tidemark.domain.lineage.column_lineage import Exposure
+from tidemark.review.collect import Current
 from tidemark.review.pack import page
 
 SIZES = {"desktop": DESKTOP, "phone": PHONE}
@@ -25,7 +26,7 @@ def pack(tmp_path_factory):
     cutover = {**asked, "rows": 60, "source": "topic:old/orders", "until": NOON.isoformat()}
     whole = review(
         CONTRACT.model_copy(update={"upsert": upsert}),
-        current=replace(review().status, table="shop.orders_current", state="lagging"),
+        current=Current(replace(review().status, table="shop.orders_current", state="lagging")),
         cutover=cutover,
         exposed=[Exposure("marts.customers", "email", ("pii",), ("shop.orders", "email"))],
         marts={

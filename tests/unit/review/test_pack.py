@@ -14,7 +14,7 @@ from tidemark.domain.config.contract import Contract, Upsert
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.lineage.column_lineage import lineage_of, untraced
 from tidemark.engine.look.status import Facts, Hint
-from tidemark.review.collect import exposed, why
+from tidemark.review.collect import Current, exposed, why
 from tidemark.review.pack import page
 from tidemark.review.picture import lineage
 from tidemark.review.plots import over_time
@@ -66,7 +66,7 @@ def test_an_upsert_table_and_a_cutover_are_told_with_their_table():
         "at": NOON.isoformat(), "by": "ada", "rows": 60, "source": "topic:main/old",
         "until": NOON.isoformat(), "reason": "moved in",
     }  # fmt: skip
-    made = review(contract, current=current, cutover=cutover)
+    made = review(contract, current=Current(current), cutover=cutover)
     html = page([made], "lake")
     sound(html)
     for expected in (
@@ -113,6 +113,41 @@ def test_the_worst_table_comes_first_with_its_next_step():
     html = page([review(), review(bad, state="schema_review")], "lake")
     assert html.index('id="shop.bad"') < html.index('id="shop.orders"')
     assert "tidemark run shop.orders" in html
+
+
+def test_a_table_whose_upsert_table_stopped_is_as_bad_as_that_and_says_why():
+    """Given a merge that waits for a decision beside a green append table, then it comes before a table that lags, with both states, the reason, the plan and the next step."""
+    contract = CONTRACT.model_copy(
+        update={"upsert": Upsert(table="shop.orders_current", keys=["order_id"], order_by=["lsn"])}
+    )
+    stopped = replace(
+        review(state="schema_review").status, table="shop.orders_current", remedy="tidemark plan it"
+    )
+    wider = {
+        "kind": "widen_type",
+        "path": "id",
+        "from": "int",
+        "to": "bigint",
+        "reason": "",
+        "verdict": "review",
+    }
+    current = Current(stopped, {"plan": "5b657e801151", "changes": [wider]}, "a <key> is wider")
+    made = review(contract, current=current)
+    late = review(CONTRACT.model_copy(update={"table": "shop.late"}), state="lagging")
+    html = page([late, made], "lake")
+    sound(html)
+    assert html.index('id="shop.orders"') < html.index('id="shop.late"')
+    nav, _, rest = html.partition("</nav>")
+    assert 'shop.orders_current <span class="bad">schema_review</span>' in nav
+    assert '<span class="state bad">schema_review</span></h2>' in rest
+    top = rest.split("Who and what")[0]
+    for expected in ("a &lt;key&gt; is wider", "5b657e801151", "int → bigint", "tidemark plan it"):
+        assert expected in top
+    assert top.count("<code>shop.orders_current</code>") == 3
+    told = made.as_json()["upsert"]
+    assert (told["state"], told["why"], told["waits"]["changes"]) == ("schema_review", current.why, [wider])
+    alone = replace(made, current=Current(stopped, unplanned="registry_down"))
+    assert "</code> What waits for a decision could not be asked: registry_down." in page([alone], "lake")
 
 
 @pytest.mark.parametrize(
@@ -314,9 +349,9 @@ def test_what_could_not_be_asked_is_not_told_as_nothing():
     )
     made = review(contract, receipts=[], state="catalog_down", columns=[], unasked=unasked)
     made = replace(made, status=replace(made.status, rows=None, lag_records=None, quarantined=None))
-    html = page([replace(made, current=replace(made.status, next={}))], "lake")
+    html = page([replace(made, current=Current(replace(made.status, next={})))], "lake")
     there = review(contract, receipts=[], columns=[])
-    there = replace(there, current=replace(there.status, next={}))
+    there = replace(there, current=Current(replace(there.status, next={})))
     sound(html)
     for figure in ("rows", "waiting in Kafka", "in quarantine", "snapshots"):
         assert f'<span class="soft">{figure}</span><b>–</b>' in html
