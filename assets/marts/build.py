@@ -30,7 +30,7 @@ from assets.names import ALLOWED, CORRECTED, table_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform
-from tidemark.domain.errors import TidemarkError
+from tidemark.domain.errors import Refused, TidemarkError
 from tidemark.domain.lineage.column_lineage import exposures, lineage_of, untraced
 from tidemark.domain.lineage.marts import Mart, in_turns
 from tidemark.engine.access.lake import Lake
@@ -38,7 +38,7 @@ from tidemark.engine.access.spark import default_session
 from tidemark.engine.config import discovery
 from tidemark.engine.look.corrections import MartStanding, note, standings
 from tidemark.engine.look.made_anew import is_made_anew, snapshots_of
-from tidemark.engine.marts import digest_of, project_folder
+from tidemark.engine.marts import DESCRIBE, digest_of, project_fault, project_folder
 
 _TRACEABLE = (
     "in the mart's SQL give each expression a name (`as …`), name tables by source() and ref() alone, write out `*` "
@@ -63,6 +63,7 @@ def build(
     Raises:
         Outage: `spark_down`, or the catalog or its store before anything was built.
         Stopped: `misconfigured`, a server that must not be used.
+        Refused: the project is not the one from which the marts' definitions were made.
         dagster_dbt.DagsterDbtCliRuntimeError: a model or a blocking test failed; what was built before is reported.
     """
     selected = [marts[table] for table in sorted(table_of(key) for key in context.selected_asset_keys)]
@@ -112,7 +113,7 @@ def judge(
     """The selected checks of marts that the run does not build: by a look, those of the project by `dbt test`.
 
     Raises:
-        Outage, Stopped, dagster_dbt.DagsterDbtCliRuntimeError: as `build`.
+        Outage, Stopped, Refused, dagster_dbt.DagsterDbtCliRuntimeError: as `build`.
     """
     alone = defaultdict[str, list[str]](list)
     for key in sorted(context.selected_asset_check_keys, key=str):
@@ -168,6 +169,8 @@ class _Dbt:
 
 @contextmanager
 def _dbt(context: dg.AssetExecutionContext, resource: LakeResource, lake: Lake) -> Iterator[_Dbt]:
+    if fault := project_fault():
+        raise Refused(str(fault), next_step=f"{DESCRIBE}, then reload the code location")
     home, platform = resource.places.home, resource.configuration.platform
     with (
         default_session(lake.spark()),

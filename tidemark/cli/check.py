@@ -13,13 +13,16 @@ from tidemark.cli.output import console
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.errors import ConfigurationError, Problem
 from tidemark.engine.config.configuration import load_from_environment
+from tidemark.engine.marts import project_fault
 
 BAD_CONFIGURATION = 2
 
 
 def check(*, as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
-    """Validate platform file and contracts offline; exit code 2 when something is wrong."""
+    """Validate platform file, contracts and the marts' description offline; exit code 2 when something is wrong."""
     configuration, problems = _load()
+    fault = project_fault()
+    problems += (fault,) if fault else ()
     if as_json:
         typer.echo(json.dumps(report(configuration, problems), indent=1))
     else:

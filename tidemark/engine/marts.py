@@ -1,12 +1,17 @@
 """Where the dbt project lies, and what its committed description says."""
 
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 
+from pydantic import ValidationError
+
 import tidemark
+from tidemark.domain.errors import Problem
 from tidemark.domain.lineage.marts import FILE, Project
 
 FOLDER = "dbt_project"
+DESCRIBE = "python -m tidemark.cli.marts"
 _WRITTEN = frozenset({FILE, "target", "logs", "dbt_internal_packages"})
 """What Tidemark and dbt write there themselves. Hidden files, as of editors, are none of the project's."""
 
@@ -20,6 +25,20 @@ def read_project() -> Project | None:
     """What `assets.json` says; None where there is no project."""
     file = project_folder() / FILE
     return Project.from_json(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+
+def project_fault() -> Problem | None:
+    """That the project's files are not those which `assets.json` describes: marts would be missing, or not be made."""
+    with suppress(ValidationError):
+        project = read_project()
+        if project is None or project.digest == digest_of(project_folder()):
+            return None
+    return Problem(
+        str(project_folder() / FILE),
+        None,
+        "digest",
+        f"does not describe the project as it is: {DESCRIBE} writes it anew",
+    )
 
 
 def digest_of(folder: Path) -> str:

@@ -1,14 +1,17 @@
 """`tidemark check` tells an editor, a person and a pipeline the same."""
 
 import json
+import shutil
 import time
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+import tidemark.engine.marts
 from tests.unit.contract.conftest import PLATFORM
 from tidemark.cli.check import check
+from tidemark.engine.marts import project_folder
 
 app = typer.Typer()
 app.command()(check)
@@ -59,6 +62,20 @@ def test_problems_exit_2_and_can_be_read_by_programs(installation, run):
             }
         ],
     }
+
+
+def test_marts_that_are_not_described_as_they_are_are_a_problem(installation, run, monkeypatch, tmp_path):
+    """Given a project whose files are others than its description was made from, then that stands beside the problems of contracts."""
+    installation.platform(PLATFORM).contract("topic: orders\nlane: defalt")
+    shutil.copytree(project_folder(), tmp_path / "dbt_project")
+    monkeypatch.setattr(tidemark.engine.marts, "project_folder", lambda: tmp_path / "dbt_project")
+    (tmp_path / "dbt_project" / "models" / "more.sql").write_text("select 1 as one")
+    found = run("--json")
+    assert found.exit_code == 2
+    contract, marts = json.loads(found.stdout)["problems"]
+    assert contract["key"] == "lane"
+    assert marts["file"] == str(tmp_path / "dbt_project" / "assets.json")
+    assert "python -m tidemark.cli.marts" in marts["message"]
 
 
 def test_people_see_a_place_to_jump_to_and_what_was_meant(installation, run):

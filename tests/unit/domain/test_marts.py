@@ -1,12 +1,17 @@
 """Which marts a folder of contracts gets: those whose sources it has, and no other."""
 
+import shutil
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tidemark.engine.marts
+from assets.marts.build import _dbt
 from tidemark.domain.config.contract import Contract, Upsert
+from tidemark.domain.errors import Refused
 from tidemark.domain.lineage.marts import Mart, Project, downstream, in_turns
-from tidemark.engine.marts import digest_of, project_folder, read_project
+from tidemark.engine.marts import digest_of, project_fault, project_folder, read_project
 
 PROJECT = read_project()
 SAMPLE = [Contract(topic=topic, table=table) for table, topic in PROJECT.sources.items()]
@@ -77,6 +82,39 @@ def test_every_file_that_dbt_reads_makes_another_project(tmp_path, file, counts)
         (tmp_path / file).write_text(text)
         digests.append(digest_of(tmp_path))
     assert len(set(digests)) == (3 if counts else 1)
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A copy of the project in its place."""
+    folder = tmp_path / "dbt_project"
+    shutil.copytree(project_folder(), folder)
+    monkeypatch.setattr(tidemark.engine.marts, "project_folder", lambda: folder)
+    return folder
+
+
+def gone(folder):
+    (folder / "models/marts/visitors.sql").unlink()
+
+
+def added(folder):
+    (folder / "models/marts/mails.sql").write_text("select email from {{ source('shop', 'orders') }}")
+
+
+def torn(folder):
+    (folder / "assets.json").write_text("<<<<<<< ours\n")
+
+
+@pytest.mark.parametrize("change", [gone, added, torn])
+def test_a_project_that_was_changed_builds_no_mart_until_it_is_described_anew(project, change):
+    """Given a model that was taken out or added, or a description that cannot be read, then a build is refused before it asks a service, and says what helps."""
+    assert project_fault() is None
+    change(project)
+    fault = project_fault()
+    assert (fault.file, fault.key) == (str(project / "assets.json"), "digest")
+    with pytest.raises(Refused, match=r"does not describe the project") as refused, _dbt(None, None, None):
+        pass
+    assert refused.value.next_step.startswith("python -m tidemark.cli.marts")
 
 
 def test_a_mart_may_stand_on_an_upsert_table_and_is_affected_by_its_contract():
