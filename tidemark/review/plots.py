@@ -60,10 +60,11 @@ def over_time(
 
 def short(value: float) -> str:
     """1234567 as 1.2M."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:.3g}{letter}"
-    return f"{value:.3g}"
+    rounded = float(f"{value:.3g}")
+    for size, letter in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if rounded >= size:
+            return f"{rounded / size:.3g}{letter}"
+    return f"{rounded:.3g}"
 
 
 def minute(at: datetime) -> str:

@@ -17,7 +17,7 @@ from tidemark.engine.look.status import Facts, Hint
 from tidemark.review.collect import Current, exposed, why
 from tidemark.review.pack import page
 from tidemark.review.picture import lineage
-from tidemark.review.plots import over_time
+from tidemark.review.plots import over_time, short
 from tidemark.review.receipts import fates_of, recovery_of
 
 VOID = {"meta", "link", "br", "line", "rect", "circle", "path", "polyline"}
@@ -436,6 +436,17 @@ def test_a_stop_is_told_in_the_words_of_the_run_that_it_stopped():
 def test_counts_are_drawn_against_whole_numbers(most, marks):
     svg = over_time([(NOON, 1.0), (NOON + timedelta(hours=1), float(most))], title="x", bars=True)
     assert " ".join(re.findall(r'text-anchor="end">([\d.k]+)</text>', svg)) == marks
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (0, "0"), (0.25, "0.25"), (999.4, "999"), (999.5, "1k"), (1_234_567, "1.23M"), (999_700, "1M"),
+        (2.3e12, "2.3T"), (999.9e12, "1P"),
+    ],
+)  # fmt: skip
+def test_a_figure_has_the_unit_that_its_rounded_digits_need(value, told):
+    assert short(value) == told
 
 
 def test_a_chart_of_nothing_is_a_sentence():
