@@ -19,8 +19,10 @@ from tidemark.domain.ledger.ledger import Counts, Ledger, add_up
 from tidemark.engine.access.main_history import is_undone, newest_receipt, receipts
 from tidemark.engine.access.snapshots import is_receipt, ledger_of, made_at, summary_of
 from tidemark.engine.access.totals import totals_of
-from tidemark.engine.verify.provenance import others_since
+from tidemark.engine.verify.provenance import by_retention, others_since
 
+OTHERS = 5
+"""Newest commits of others that are shown."""
 KEPT = 400
 """Newest receipts that are shown; a plot cannot show more."""
 
@@ -99,6 +101,12 @@ def snapshots_of(table: Table) -> dict[str, Any]:
     head = summary_of(metadata.current_snapshot())
     replaced = [each for each in every if each.summary and each.summary.operation.value == "replace"]
     rewrites = [each for each in replaced if _rewrite(each)["files_before"]]  # others rewrote manifests alone
+    own = by_retention(metadata)
+    others = [
+        each
+        for each in others_since(metadata, metadata.current_snapshot_id, None)
+        if each.snapshot_id not in own
+    ]
     return {
         "count": len(every),
         "oldest": made_at(every[0]).isoformat() if every else None,
@@ -108,7 +116,8 @@ def snapshots_of(table: Table) -> dict[str, Any]:
         "data_files": totals.data_files,
         "delete_files": totals.delete_files,
         "rewrites": [_rewrite(each) for each in rewrites[-5:][::-1]],
-        "others": [each.as_json() for each in others_since(metadata, metadata.current_snapshot_id, None)[:5]],
+        "others": [each.as_json() for each in others[:OTHERS]],
+        "others_count": len(others),
     }
 
 

@@ -91,3 +91,6 @@ def test_a_delete_is_retentions_where_it_is_the_only_one_behind_a_noted_head(
     one head neither is; a head that has expired (0) was before all that is left."""
     noted = metadata({NOTED: json.dumps([(head, "") for head in heads])})
     assert by_retention(noted) == set(own)
+    told = snapshots_of(noted)
+    assert [each["snapshot_id"] for each in told["others"]] == [n for n in (10, 9, 4) if n not in own]
+    assert told["others_count"] == len(told["others"])

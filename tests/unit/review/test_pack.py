@@ -206,9 +206,12 @@ def test_rows_that_no_batch_changed_are_told():
     by_hand = {
         "snapshot_id": 4711, "at": NOON.isoformat(), "operation": "overwrite", "rows_brought": 3, "rows_removed": 3,
     }  # fmt: skip
-    html = page([review(snapshots={"others": [by_hand]})], "lake")
+    html, more = (
+        page([review(snapshots={"others": [by_hand], "others_count": count})], "lake") for count in (1, 7)
+    )
     sound(html)
-    assert "overwrite, 3 rows in, 3 out (snapshot <code>4711</code>)" in html
+    assert "overwrite, 3 rows in, 3 out (snapshot <code>4711</code>)</dd>" in html
+    assert "(snapshot <code>4711</code>); and 6 more</dd>" in more
     assert "<dt>Other commits that changed rows</dt><dd>none among these snapshots" in page(
         [review()], "lake"
     )
