@@ -41,9 +41,9 @@ from tidemark.engine.look.made_anew import is_made_anew, snapshots_of
 from tidemark.engine.marts import DESCRIBE, digest_of, project_fault, project_folder
 
 _TRACEABLE = (
-    "in the mart's SQL give each expression a name (`as …`), name tables by source() and ref() alone, write out `*` "
-    "within functions, join instead of reading tables in a lateral subquery or columns from outside of a nested "
-    "select, build on no ephemeral model and write with no hook; then build once with full_refresh"
+    "in the mart's SQL give each expression a name (`as …`), name tables by source() and ref() alone and their columns "
+    "as they are, write out `*` within functions, join instead of reading tables in a lateral subquery or columns from "
+    "outside of a nested select, build on no ephemeral model and write with no hook; then build once with full_refresh"
 )
 _PARSED = re.compile(r"[0-9a-f]{24}(\.new)?")
 """A folder of `_parsed_folder`, or one that a parse which was killed has left."""

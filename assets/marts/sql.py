@@ -37,9 +37,10 @@ def doubts(sql: str, tables: Collection[str]) -> Doubts:
     """What is to be doubted of Spark's `sql`, whose sources, `ref`s and itself are `tables` (namespace.name).
 
     dagster-dbt leaves out tables that are named otherwise, what lateral subqueries read, and what a nested select takes
-    from the query around it: a column with another qualifier, or without one. It does not look at the columns that a
-    star within a function stands for, nor at what has no name in SQL: Spark calls `upper(email)` so, `inline(…)` gives
-    it columns that stand nowhere, and a mart keeps columns that its SQL no longer has.
+    from the query around it: a column with another qualifier, or without one. It takes the names that an alias gives
+    to a table's columns for those of the table. It does not look at the columns that a star within a function stands
+    for, nor at what has no name in SQL: Spark calls `upper(email)` so, `inline(…)` gives it columns that stand nowhere,
+    and a mart keeps columns that its SQL no longer has.
     """
     try:
         tree = parse_one(sql, dialect="spark")
@@ -65,6 +66,8 @@ def doubts(sql: str, tables: Collection[str]) -> Doubts:
 def _is_known(table: exp.Table, named: Collection[str]) -> bool:
     if isinstance(table.this, exp.Func):
         return True  # what makes rows of its arguments
+    if table.alias_column_names:
+        return False
     *parts, last = (part.name.lower() for part in table.parts)
     whole = ".".join(parts) if len(parts) > 1 and last in _WITHOUT_VALUES else ".".join((*parts, last))
     return whole in named

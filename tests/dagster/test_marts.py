@@ -379,6 +379,8 @@ MADE_OF_NOTHING = (
     "select id, 1 as n from shop.orders where id in (select a from (select abs(id) from shop.people))",
     "select id, 1 as n from shop.orders.snapshots lateral view explode(ids) as id",
     "select id, 1 as n from range(5)",
+    "select id, 1 as n from range(5) as r(id)",
+    "select id, 1 as n from (select id, email from shop.orders) as o(id, mail)",
     "select id, 1 as n from shop.orders o where id in (select o.id) and id > (select max(id) from shop.people)",
     "select id, 1 as n, (select max(p.id) from shop.people p) as m from shop.orders",
 )
@@ -407,6 +409,8 @@ UNKNOWN = (
     "select id, concat(id, (select max(o.email) from shop.people p)) as n from shop.orders o",
     "select id, n from shop.orders, lateral (select email as n)",
     "select id, identifier('email') as n from shop.orders",
+    "select id, n from shop.orders as o(id, n)",
+    "with o as (select id, email from shop.orders) select id, n from o as a(id, n)",
     "select id, n from",
     "",
 )
