@@ -273,11 +273,17 @@ def test_the_rules_of_the_contract_are_promised_with_what_follows():
     rules = [
         QualityRule(check="not_null", column="order_id"),
         QualityRule(name="paid", sql="amount > 0", on_failure="block"),
+        QualityRule(check="min_rows", min=5, on_failure="block"),
+        QualityRule(name="few", check="min_rows", min=9, on_failure="warn"),
+        QualityRule(check="unique", column="order_id", on_failure="warn"),
     ]
     html = page([review(CONTRACT.model_copy(update={"quality": tuple(rules)}))], "lake")
     assert (
         "not_null_order_id: order_id is not NULL; else the row goes to quarantine. "
-        "paid: amount &gt; 0; else nothing of the batch is published."
+        "paid: amount &gt; 0; else nothing of the batch is published. "
+        "min_rows: the batch has at least 5 rows; else nothing of the batch is published. "
+        "few: the batch has at least 9 rows; else it is published, and how many are missing is counted. "
+        "unique_order_id: order_id is unique within the batch; else the row is counted."
     ) in html
     assert "No rule beside" in page([review()], "lake")
 

@@ -100,6 +100,7 @@ _THEN = {
     "quarantine": "else the row goes to quarantine",
     "warn": "else the row is counted",
 }
+_THEN_OF_TOO_FEW = {**_THEN, "warn": "else it is published, and how many are missing is counted"}
 
 
 class QualityRule(Section):
@@ -173,7 +174,8 @@ class QualityRule(Section):
     @property
     def promise(self) -> str:
         """The rule in words, with what becomes of a batch or row that breaks it."""
-        return f"{self.expectation}; {_THEN[self.on_failure]}"
+        then = _THEN_OF_TOO_FEW if self.check == "min_rows" else _THEN
+        return f"{self.expectation}; {then[self.on_failure]}"
 
     @property
     def _predicate(self) -> str:
