@@ -9,7 +9,7 @@ from typing import Any
 from sensors.tick import Tick
 from tidemark.domain.config.configuration import Configuration
 from tidemark.engine.config.discovery import Discovery, update
-from tidemark.engine.look.topics import Listed, list_topics, with_listed
+from tidemark.engine.look.topics import Listed, dropped, list_topics, with_listed
 
 LIST_EVERY = timedelta(minutes=1)
 _SHOWN = 3
@@ -26,7 +26,9 @@ def discover(tick: Tick, home: Path, shown_digests: Mapping[str, str]) -> str | 
         return None
     tick.cache.listed_at = tick.now
     listed, _ = list_topics(tick.lake, tick.cache.down)
-    update(home, lambda seen: _refreshed(seen, tick, listed).with_served(shown_digests))
+    absent = [each for each in tick.contracts if not tick.cache.entry(each.table).exists]
+    gone = [] if tick.catalog_down else dropped(tick.lake, absent, listed)
+    update(home, lambda seen: _refreshed(seen, tick, listed).without_topic(gone).with_served(shown_digests))
     return remark_on(tick.lake.configuration, listed)
 
 

@@ -3,12 +3,14 @@
 import dagster as dg
 import pytest
 
+import resources.lake as configuration_module
 from orchestration.definitions import build_defs
 from resources.lake import configuration_of
 from sensors.discover import remark_on
 from tidemark.domain.columns.types import LONG, Field, Struct
 from tidemark.domain.errors import Outage
 from tidemark.engine.config import discovery
+from tidemark.engine.config.follow import Followed
 from tidemark.engine.look.topics import refresh_topics, with_listed
 
 
@@ -83,3 +85,58 @@ def test_once_there_are_tables_the_lag_sensor_lists_the_topics(where, resource):
     names = {each.name for each in build_defs({"lake": resource}, where).sensors}
     assert "kafka_lag" in names
     assert "new_topics" not in names
+
+
+@pytest.fixture
+def gone(where, lake):
+    """A pattern's table that was loaded, and whose topic is listed no more."""
+    lake.ends = {"shop.new": {0: 5}}
+    lake.tables["shop.orders"] = {"next": {0: 5}}
+    columns = Struct((Field("id", LONG),))
+    discovery.update(
+        where.home, lambda seen: seen.with_columns("shop.orders", columns, topic=("main", "shop.orders"))
+    )
+    lake.configuration = Followed(where).now()
+
+
+def tables_of(where):
+    return [each.table for each in Followed(where).now().contracts]
+
+
+def test_a_table_whose_topic_is_gone_is_told_of_until_it_is_dropped(where, lake, gone):
+    """Given a table of a pattern whose topic is gone, when topics are listed, then its contract stays, also while the catalog does not answer; not once the table is dropped too."""
+    assert refresh_topics(lake, where.home)
+    assert tables_of(where) == ["shop.new", "shop.orders"]
+    lake.configuration = Followed(where).now()
+    assert not refresh_topics(lake, where.home)
+    there, lake.catalog.table_exists = lake.catalog.table_exists, _down
+    del lake.tables["shop.orders"]
+    assert not refresh_topics(lake, where.home)
+    lake.catalog.table_exists = there
+    assert refresh_topics(lake, where.home)
+    assert tables_of(where) == ["shop.new"]
+
+
+def _down(table):
+    raise Outage("catalog_down", table, "database is locked")
+
+
+def test_a_run_is_asked_for_that_stops_for_a_topic_that_is_gone(where, lake, gone, resource, instance):
+    """Given definitions with a table of a pattern, when its topic is no longer listed, then the sensor asks for the run that says so; when the table is dropped too, it lists it no more."""
+    lake.tables["shop.new"] = {"next": {0: 5}}
+    refresh_topics(lake, where.home)
+    configuration_module._configuration.cache_clear()
+    defs = build_defs({"lake": resource}, where)
+    lake.configuration = Followed(where).now()
+
+    def tick():
+        with dg.build_sensor_context(
+            instance=instance, definitions=defs, resources={"lake": resource}
+        ) as context:
+            return defs.resolve_sensor_def("kafka_lag").evaluate_tick(context)
+
+    (request,) = tick().run_requests
+    assert [key.to_user_string() for key in request.asset_selection] == ["shop/orders"]
+    del lake.tables["shop.orders"]
+    tick()
+    assert tables_of(where) == ["shop.new"]

@@ -87,6 +87,14 @@ def test_topics_that_match_a_pattern_are_found_by_the_commands_themselves(lakeho
     assert (code, {each["state"] for each in outcomes}) == (0, {"fresh"})
     assert [table.ids() for table in (first, second, third)] == [[*range(5)], [*range(7)], [*range(9)]]
 
+    second.topic.delete()
+    for verb in ("run", "status"):
+        code, (told,) = cli(lakehouse, verb, second.name)
+        assert (code, told["state"]) == (1, "topic_missing"), "a table does not vanish with its topic"
+    assert [each["table"] for each in cli(lakehouse, "plan", second.name)[1]] == [second.name]
+    lakehouse.catalog.drop_table(second.name)
+    assert cli(lakehouse, "status", second.name)[0] == 2, "nothing is left of it"
+
 
 def test_a_table_that_stops_is_a_finding_and_the_others_are_loaded(lakehouse):
     topic = lakehouse.cluster.topic("cli_good")

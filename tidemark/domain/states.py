@@ -104,7 +104,8 @@ REMEDIES: dict[State, Remedy] = {
     ),
     "topic_missing": Remedy(
         "Topic {topic} does not exist on cluster {cluster}.",
-        "create the topic or mend `topic` in the contract",
+        "create the topic, or mend `topic` in the contract; if it is gone for good, remove the contract, or let its "
+        "`topics` match it no longer",
         "The rows that were published stay; the other tables go on.",
     ),
     "topic_recreated": Remedy(

@@ -94,6 +94,28 @@ def test_a_table_stays_with_the_topic_that_it_was_loaded_from(installation, seen
     assert f"(topic {newcomer})" in configuration.left_out[0].problem.message
 
 
+def test_a_loaded_table_stays_when_its_topic_is_no_longer_listed(installation, seen):
+    """Given tables that were loaded from topics which are gone, or hidden from us, then those that the pattern fills still have contracts, so that they stop by name."""
+    seen("shop.new", tables={"shop.orders": "shop.orders", "old.refunds": "shop.refunds", "shop.x": "web.x"})
+    configuration = installation.contract(PATTERN).load()
+    assert [each.topic for each in configuration.contracts] == ["shop.new", "shop.orders"]
+    assert configuration.left_out == ()
+
+
+def test_a_table_whose_topic_is_gone_is_not_given_to_another_one(installation, seen):
+    installation.contract("topics: '^[a-z]+[.](?P<name>.*)$'\ntable: shop.{name}")
+    seen("eu.orders", tables={"shop.orders": "us.orders"})
+    configuration = installation.load()
+    assert [(each.topic, each.table) for each in configuration.contracts] == [("us.orders", "shop.orders")]
+    assert "(topic eu.orders)" in configuration.left_out[0].message
+
+
+def test_a_contract_of_its_own_takes_the_table_whose_topic_is_gone(installation, seen):
+    installation.contract(PATTERN, "all.yaml").contract("topic: web\ntable: shop.orders", "own.yaml")
+    seen("web", tables={"shop.orders": "shop.orders"})
+    assert [each.topic for each in installation.load().contracts] == ["web"]
+
+
 def test_a_contract_of_its_own_takes_the_table_that_a_pattern_filled(installation, seen):
     installation.contract(PATTERN, "all.yaml").contract("topic: web\ntable: shop.orders", "own.yaml")
     seen("shop.orders", tables={"shop.orders": "shop.orders"})

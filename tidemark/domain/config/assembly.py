@@ -126,15 +126,19 @@ def _expand(
 ) -> tuple[list[Resolved], list[LeftOut], list[Problem]]:
     """(contracts by table, what patterns cannot have, what is wrong with the files).
 
-    Of topics that patterns would put into one table, the one that it was loaded from keeps it.
+    Of topics that patterns would put into one table, the one that it was loaded from keeps it, also where that is no
+    longer listed: it was deleted, or may not be seen any more.
     """
     exact = {(each.said.cluster, each.said.topic) for each in declared if each.said.topic}
     wanted = [(each, each.said.topic) for each in declared if each.said.topic]
+    unlisted: list[tuple[Declared, str]] = []
     for each in declared:
         if each.said.topics:
             taken = {topic for cluster, topic in exact if cluster == each.said.cluster and topic}
             seen = sources.topics.get(each.said.cluster, ())
             wanted += [(each, topic) for topic in matches(each, seen, taken)]
+            loaded = {place[-1] for place in sources.loaded.values() if [*place[:1]] == [each.said.cluster]}
+            unlisted += [(each, topic) for topic in matches(each, loaded.difference(seen), taken)]
     contracts: list[Resolved] = []
     left_out: list[LeftOut] = []
     problems: list[Problem] = []
@@ -146,6 +150,12 @@ def _expand(
                 left_out.append(LeftOut(each.said.cluster, topic, found))
             else:
                 problems.append(found)
+    contracts += [
+        found
+        for each, topic in unlisted
+        for found in resolve(each, topic, namespace)
+        if isinstance(found, Resolved) and found.loaded_from(sources.loaded)
+    ]
     contracts.sort(key=lambda each: each.expanded and not each.loaded_from(sources.loaded))
     for refusing in (clashes, shared_groups):
         for loser, problem in list(refusing(contracts)):

@@ -11,7 +11,7 @@ Of an incremental mart it alone knows what older rows were made of. `<home>/disc
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -67,6 +67,14 @@ class Discovery:
     def loaded(self) -> dict[str, Sequence[str]]:
         """Table -> [cluster, topic] that it was loaded from, where that is known."""
         return {table: each["topic"] for table, each in self.tables.items() if "topic" in each}
+
+    def without_topic(self, tables: Collection[str]) -> "Discovery":
+        """With tables that were loaded from no topic any more: they are gone, and so is what they were loaded from."""
+        kept = {
+            table: {key: said for key, said in each.items() if key != "topic" or table not in tables}
+            for table, each in self.tables.items()
+        }
+        return replace(self, tables=kept)
 
     def with_columns(
         self, table: str, columns: Struct, location: str = "", topic: Sequence[str] = ()

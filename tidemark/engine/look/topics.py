@@ -1,10 +1,13 @@
 """Which topics there are where a `topics:` contract may take them: asked of Kafka, kept in the discovery file."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import translated
 from tidemark.engine.config.discovery import Discovery, update
 
 Listed = Mapping[str, Mapping[str, int]]
@@ -36,6 +39,19 @@ def with_listed(seen: Discovery, listed: Listed) -> Discovery:
     return seen
 
 
+def dropped(lake: Lake, contracts: Iterable[Contract], listed: Listed) -> list[str]:
+    """Tables that the catalog has no more, of topics that are no longer listed: nothing is left of what was loaded.
+
+    Those of a catalog that does not answer are not among them.
+    """
+    found: list[str] = []
+    for each in contracts:
+        if each.topic not in listed.get(each.cluster, {each.topic: 0}):
+            with suppress(TidemarkError), translated(each.table):
+                found += [] if lake.catalog.table_exists(each.table) else [each.table]
+    return found
+
+
 def refresh_topics(lake: Lake, home: Path) -> bool:
     """List the topics anew; returns whether anything was not known: the configuration is then to be loaded again.
 
@@ -47,4 +63,5 @@ def refresh_topics(lake: Lake, home: Path) -> bool:
     listed, faults = list_topics(lake)
     if faults and not listed and not lake.configuration.contracts:
         raise next(iter(faults.values()))
-    return update(home, lambda seen: with_listed(seen, listed))
+    gone = dropped(lake, lake.configuration.contracts, listed)
+    return update(home, lambda seen: with_listed(seen, listed).without_topic(gone))
