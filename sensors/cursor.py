@@ -72,7 +72,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Cache:
-    """Entries by table, the end of the last run that was taken into account, and when topics were listed.
+    """Entries by table, until when runs that ended were taken into account, and when topics were listed.
 
     `down`: Kafka clusters that do not answer, by name, and the `CATALOG`, each with the tick that first found it so.
     `turn`: the table that a tick ended with which had no time for all of them.

@@ -85,7 +85,7 @@ class MergeTick(Tick):
         since = self.now - 2 * self.quiet_every
         tables, found = {each.topic for each in self.contracts}, dict[str, datetime]()
         for pool in {pool_of(each.lane) for each in self.contracts}:
-            for run in ended(self.instance, pool, tables, since):
+            for run in ended(self.instance, pool, tables, since)[0]:
                 found |= dict.fromkeys(run.tables, run.at)
             runs = under_way(self.instance, pool, tables)
             found |= dict.fromkeys({*runs.kept, *runs.lingering}, self.now)

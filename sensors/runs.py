@@ -1,6 +1,6 @@
 """What Dagster's run records say about a lane: runs under way, and how those that ended left their tables."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
@@ -9,8 +9,8 @@ import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 from dagster._core.storage.tags import RUN_KEY_TAG
 
-from assets.names import OFFSETS_TAG, VERB_TAG, VERBS, by_sensor, pool_filter, table_of
-from assets.runs.handover import could_begin
+from assets.names import OFFSETS_TAG, VERB_TAG, VERBS, by_sensor, pool_filter, pools_of, table_of
+from assets.runs.handover import could_begin, runs_of
 from assets.runs.last_runs import unfinished
 from assets.runs.statuses import ENDED, IN_PROGRESS, UNDER_WAY
 from assets.runs.stopped import stopped_of
@@ -18,7 +18,8 @@ from tidemark.domain.cadence.request import Runs
 from tidemark.domain.states import State
 
 AT_ONCE = 25
-"""Ended runs that one tick takes into account."""
+"""Ended runs of its lane that one tick takes into account."""
+PAGE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def under_way(instance: dg.DagsterInstance, pool: str, lane: Collection[str]) ->
     starting: str | None = None
     launched: str | None = None
     queued = False
-    for run in instance.get_runs(RunsFilter(statuses=list(UNDER_WAY), tags=pool_filter(pool)), limit=50):
+    for run in runs_of(instance, UNDER_WAY, pool):
         asked = by_sensor(run)
         if asked and run.status == DagsterRunStatus.STARTED:
             lingering |= _tables(run, lane)
@@ -60,15 +61,31 @@ def under_way(instance: dg.DagsterInstance, pool: str, lane: Collection[str]) ->
 
 def ended(
     instance: dg.DagsterInstance, pool: str, lane: Collection[str], after: datetime | None
-) -> Sequence[Ended]:
-    """The runs that ended since, oldest first."""
-    wanted = RunsFilter(statuses=list(ENDED), tags=pool_filter(pool), updated_after=after)
-    found = [
-        _ended(instance, record, lane)
-        for record in instance.get_run_records(wanted, limit=AT_ONCE)
-        if record.end_time
-    ]
-    return sorted((each for each in found if after is None or each.at > after), key=lambda each: each.at)
+) -> tuple[Sequence[Ended], datetime | None]:
+    """The runs that ended since, oldest first; and when the newest run that was passed over for its pool had ended."""
+    found: list[Ended] = []
+    passed: datetime | None = None
+    for record in _ended_records(instance, pool, after):
+        at = datetime.fromtimestamp(record.end_time or 0, UTC)
+        if pool not in pools_of(record.dagster_run):
+            passed = max(passed or at, at)
+        elif record.end_time and (after is None or at > after):
+            found.append(_ended(instance, record, lane))
+            if len(found) == AT_ONCE:
+                break
+    return sorted(found, key=lambda each: each.at), passed
+
+
+def _ended_records(instance: dg.DagsterInstance, pool: str, after: datetime | None) -> Iterator[dg.RunRecord]:
+    """From the youngest on, with those of other pools (see `runs_of`); of all times only those that need the pool."""
+    if after is None:
+        wanted = RunsFilter(statuses=list(ENDED), tags=pool_filter(pool))
+        yield from instance.get_run_records(wanted, limit=AT_ONCE)
+        return
+    wanted, cursor = RunsFilter(statuses=list(ENDED), updated_after=after), None
+    while page := instance.get_run_records(wanted, limit=PAGE, cursor=cursor):
+        cursor = page[-1].dagster_run.run_id
+        yield from page
 
 
 def operated(instance: dg.DagsterInstance, since: datetime) -> datetime | None:

@@ -11,6 +11,7 @@ import dagster as dg
 from assets.names import pool_of
 from assets.runs.run_length import patience_of
 from sensors.cursor import CATALOG, Cache, Entry
+from sensors.changed_runs import LATE
 from sensors.runs import Ended, ended, under_way
 from tidemark.domain.cadence.lag import Sighting, of_this_topic, prune
 from tidemark.domain.cadence.reading import quiet_every
@@ -26,8 +27,8 @@ from tidemark.engine.access.table_state import TableState
 OUTAGES_ASKED = 2
 """Failed table reads after which a tick reads no more."""
 HANGS = 10.0
-"""A tick stops reading at a failed read once this many seconds have passed: Dagster gives a tick 60, and a hanging
-catalog takes 30 to fail."""
+"""A tick begins no read once this many seconds have passed: Dagster gives a tick 60, and a hanging catalog takes 30 to
+fail."""
 
 
 @dataclass
@@ -66,7 +67,10 @@ class Tick(ABC):
         self.cache.tables = {table: self.cache.entry(table) for table in names}
         pool = pool_of(self.lane_name)
         runs = under_way(self.instance, pool, names)
-        self._take_in(ended(self.instance, pool, names, self.cache.runs_until))
+        over, passed = ended(self.instance, pool, names, self.cache.runs_until)
+        self._take_in(over)
+        if passed and not (runs.kept or runs.lingering or runs.starting):
+            self._pass(passed)
         self._look()
         patience = patience_of(self.contracts) if runs.lingering else OUTAGE_BACKOFF[1]
         seen = [self._seen(contract, patience) for contract in self.contracts if self._answers(contract)]
@@ -91,6 +95,11 @@ class Tick(ABC):
                 entry.owed = entry.owed or not run.well
 
     @abstractmethod
+    def _pass(self, at: datetime) -> None:
+        """A lane without a run need not be asked again for those of others that ended shortly before `at`."""
+        until = at - timedelta(seconds=LATE)
+        self.cache.runs_until = max(self.cache.runs_until or until, until)
+
     def _look(self) -> None:
         """Find out how far topics are, into `topics`, and tables, into the cache."""
 

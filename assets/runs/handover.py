@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
-from assets.names import by_sensor, pool_filter, pools_of
+from assets.names import by_sensor, pools_of
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.units import first_few
 from tidemark.domain.config.upsert import upsert_tables
@@ -32,9 +32,9 @@ class Handover:
 
         One in the queue may be older: it needs the pool of another lane too, and was overtaken while that was held.
         """
-        waiting = _runs(self.instance, WAITING, self.pool)
+        waiting = runs_of(self.instance, WAITING, self.pool)
         could = [run for run in waiting if could_begin(self.instance, run, self.pool)]
-        for run in (*could, *_runs(self.instance, HOLDING, self.pool, limit=1)):
+        for run in (*could, *runs_of(self.instance, HOLDING, self.pool)[:1]):
             if run.run_id != self.run_id:
                 return f"run {run.run_id[:8]} is {run.status.value.lower()}"
         return None
@@ -43,14 +43,17 @@ class Handover:
 def could_begin(instance: dg.DagsterInstance, run: dg.DagsterRun, pool: str) -> bool:
     """Whether those that hold the other pools of a run in the queue make room for it too: only runs of a sensor do."""
     others = [each for each in pools_of(run) if each != pool]
-    return all(by_sensor(holds) for other in others for holds in _runs(instance, HOLDING, other))
+    return all(by_sensor(holds) for other in others for holds in runs_of(instance, HOLDING, other))
 
 
-def _runs(
-    instance: dg.DagsterInstance, statuses: tuple[DagsterRunStatus, ...], pool: str, limit: int | None = None
+def runs_of(
+    instance: dg.DagsterInstance, statuses: Sequence[DagsterRunStatus], pool: str
 ) -> Sequence[dg.DagsterRun]:
-    """From the youngest on."""
-    return instance.get_runs(RunsFilter(statuses=statuses, tags=pool_filter(pool)), limit=limit)
+    """The runs that need a pool, from the youngest on; of `statuses` of runs that have not ended, which are few.
+
+    Asked by the tag of the pool, SQLite would go through all the runs that ever needed it.
+    """
+    return [each for each in instance.get_runs(RunsFilter(statuses=statuses)) if pool in pools_of(each)]
 
 
 @dataclass(slots=True)

@@ -9,9 +9,12 @@ import dagster as dg
 import pytest
 from dagster import AssetKey, DagsterRunStatus
 from dagster._core.storage.tags import RUN_KEY_TAG
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
-from assets.names import STOPPED_TAG, TRIGGER_TAG, VERB_TAG, VERBS
-from sensors import append_tick, observations
+from assets.names import STOPPED_TAG, TRIGGER_TAG, VERB_TAG, VERBS, pool_filter, pool_of
+from assets.runs.handover import Handover
+from sensors import append_tick, observations, runs
 from sensors import tick as ticks
 from sensors.append_tick import AppendTick
 from sensors.cursor import CATALOG, Cache, Entry, parse
@@ -513,6 +516,61 @@ def test_a_stop_state_is_left_alone_until_its_contract_changes_on_disk(tick, lak
     file.write_text(file.read_text() + "quality: [{column: id, check: not_null}]\n")
     (request,) = tick(later=140).run_requests
     assert tables_of(request) == ["shop/orders"]
+
+
+def test_runs_of_others_hide_none_of_this_lane(tick, instance, run_of, monkeypatch):
+    """Given a run that failed before so many of others that no page of runs has room for it, then its trouble is known, and the next tick need not pass them by again."""
+    monkeypatch.setattr(runs, "PAGE", 1)
+    monkeypatch.setattr(ticks, "LATE", 0.0)
+
+    def fails(table, state):
+        _finished(
+            instance, run_of([table], DagsterRunStatus.STARTED, sensor=True), json.dumps({table: state})
+        )
+
+    fails("web.clicks", "quality_blocked")
+    tick()
+    fails("shop.orders", "quality_blocked")
+    for _ in range(3):
+        instance.report_run_failed(instance.add_run(dg.DagsterRun("another")))
+    known = parse(tick().cursor)
+    assert known.tables["shop.orders"].trouble.state == "quality_blocked"
+    (newest,) = instance.get_run_records(limit=1)
+    assert known.runs_until == datetime.fromtimestamp(newest.end_time, UTC)
+
+
+def test_runs_of_another_lane_that_ended_while_one_of_this_lane_goes_on_are_passed_by_later(
+    tick, instance, run_of, monkeypatch
+):
+    """Given a run whose end Dagster has yet to write, then no end of another lane's run is taken for a time until which all is known."""
+    monkeypatch.setattr(ticks, "LATE", 0.0)
+    _finished(instance, run_of(["web.clicks"], DagsterRunStatus.STARTED), None)
+    first = parse(tick().cursor).runs_until
+    mine = run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True)
+    _finished(instance, run_of(["shop.audit"], DagsterRunStatus.STARTED), None)
+    assert parse(tick().cursor).runs_until == first
+    _finished(instance, mine, '{"shop.orders": "quality_blocked"}')
+    assert parse(tick().cursor).tables["shop.orders"].trouble.state == "quality_blocked"
+
+
+def test_neither_a_tick_nor_a_lingering_run_asks_for_all_runs_of_its_lane(tick, instance, run_of):
+    """Given a lane that had runs, then nobody asks by the tag of its pool, which has a row for each run that it ever had."""
+    _finished(instance, run_of(["web.clicks"], DagsterRunStatus.STARTED), None)
+    tick()
+    mine = run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True)
+    (tag,) = pool_filter(pool_of("default"))
+    asked = []
+
+    def note(_connection, _cursor, statement, parameters, *_):
+        asked.extend([statement] if statement.startswith("SELECT") and tag in parameters else [])
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        tick()
+        assert Handover(instance, mine.run_id, pool_of("default"))() is None
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    assert asked == []
 
 
 def test_a_crashed_run_is_trouble_for_its_tables_and_a_terminated_one_is_not(tick, lake, instance, run_of):
