@@ -15,7 +15,7 @@ from sensors.observations import (
     topic_observations,
     unseen_freshness,
 )
-from sensors.on_disk import digests, runnable
+from sensors.on_disk import as_on_disk, digests, runnable
 from sensors.run_requests import requested
 from tidemark.domain.cadence.event_budget import report_period
 from tidemark.domain.cadence.request import Ask
@@ -36,6 +36,7 @@ def answer(
     try:
         bury(context.instance, resource.places.home)
         lake = resource.shared()
+        contracts, moved = as_on_disk(resource, lake, contracts)
         tick = AppendTick(
             lake,
             context.instance,
@@ -45,7 +46,7 @@ def answer(
             parse(context.cursor),
             digests=digests(resource),
         )
-        decision, to_reload = runnable(context, resource, lane_name, tick.decide())
+        decision, added = runnable(context, resource, lane_name, tick.decide())
     except TidemarkError as error:
         return dg.SensorResult(skip_reason=str(error))
     every = report_period(lake.platform.report_every, len(lake.configuration.contracts))
@@ -56,10 +57,11 @@ def answer(
         *unseen_freshness(tick, contracts),
     ]
     unserved = discover(tick, resource.places.home, shown_digests)
-    remarks = [*tick.down, decision.reason, to_reload or unserved]
+    to_reload = "; ".join(filter(None, (moved, added))) or unserved
+    remarks = [*tick.down, decision.reason, to_reload]
     requests = [requested(context, tick, decision, _first_seen(tick, decision))] if decision.tables else []
-    if requests and (to_reload or unserved):
-        context.log.info(to_reload or unserved)
+    if requests and to_reload:
+        context.log.info(to_reload)
     return dg.SensorResult(
         run_requests=requests,
         skip_reason=None if requests else "; ".join(filter(None, remarks)),

@@ -1,6 +1,6 @@
 """What a run that begins now would find: it reads the files anew, a sensor has what the definitions were made of."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import dagster as dg
@@ -9,9 +9,11 @@ from assets.names import table_key, upsert_lane
 from resources.lake import LakeResource, on_disk
 from tidemark.domain.cadence.request import Ask
 from tidemark.domain.config.configuration import Configuration
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.units import first_few
 from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.errors import ConfigurationError
+from tidemark.engine.access.lake import Lake
 
 _SHOWN = 3
 
@@ -37,6 +39,31 @@ def runnable(
     due = tuple(table for table in decision.due if table in served)
     remark = f"{first_few(gone, _SHOWN)}: no contract of lane {lane} on disk any more, reload the definitions"
     return replace(decision, tables=tables if due else (), due=due, reason=remark), fresh
+
+
+def as_on_disk(
+    resource: LakeResource, lake: Lake, contracts: Sequence[Contract], *, upserts: bool = False
+) -> tuple[Sequence[Contract], str | None]:
+    """Contracts of these definitions as the files have them now, and a remark on those that must be reloaded for that.
+
+    `upserts`: they are those of upsert tables, which follow their append table.
+    """
+    try:
+        found = on_disk(resource.places)
+    except ConfigurationError:
+        return contracts, None
+    made = [each.contract for each in upsert_tables(found.contracts).values()] if upserts else found.contracts
+    there = {each.table: each for each in made}
+    served: list[Contract] = []
+    moved: list[str] = []
+    for known in contracts:
+        now = there.get(known.table, known)
+        in_reach = now.topic == known.topic if upserts else now.cluster in lake.platform.kafka
+        same_sensor = now.lane == known.lane and in_reach
+        served.append(now if same_sensor else known)
+        moved += [] if same_sensor else [known.table]
+    remark = f"{first_few(moved, _SHOWN)}: another lane or a new cluster on disk, reload the definitions"
+    return served, remark if moved else None
 
 
 def digests(resource: LakeResource) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from sensors.cursor import dump, parse
 from sensors.dead_runs import bury
 from sensors.merge_tick import MergeTick
 from sensors.observations import merge_freshness_changes, results_of_the_dead, unseen_freshness
-from sensors.on_disk import digests, runnable
+from sensors.on_disk import as_on_disk, digests, runnable
 from sensors.run_requests import requested
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
@@ -26,8 +26,10 @@ def answer(
     """One tick. Trouble with the catalog is a reason to skip, never an exception."""
     try:
         bury(context.instance, resource.places.home)
+        lake = resource.shared()
+        contracts, _ = as_on_disk(resource, lake, contracts, upserts=True)
         tick = MergeTick(
-            resource.shared(),
+            lake,
             context.instance,
             lane_name,
             lane,

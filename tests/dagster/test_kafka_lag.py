@@ -28,6 +28,7 @@ from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.engine.alive import alive
 from tidemark.engine.config import discovery
+from tidemark.engine.config.follow import Followed
 
 
 @pytest.fixture
@@ -516,6 +517,44 @@ def test_a_stop_state_is_left_alone_until_its_contract_changes_on_disk(tick, lak
     file.write_text(file.read_text() + "quality: [{column: id, check: not_null}]\n")
     (request,) = tick(later=140).run_requests
     assert tables_of(request) == ["shop/orders"]
+
+
+def test_an_edited_target_lag_counts_without_a_reload(tick, lake, where):
+    lake.ends["clicks"] = {0: 25}
+    tick()
+    assert not tick(later=60).run_requests
+    edit(where, "target_lag: 5m", "target_lag: 30s")
+    (request,) = tick(later=65).run_requests
+    assert tables_of(request) == ["web/clicks"]
+
+
+def test_an_edited_topic_is_looked_at_without_a_reload(tick, lake, where):
+    """Given a table whose contract named a topic that is not there, when that is mended and a run has loaded it, then no run is asked for to say that the topic is missing."""
+    del lake.ends["clicks"]
+    assert tables_of(*tick().run_requests) == ["web/clicks"]
+    edit(where, "topic: clicks", "topic: visits")
+    lake.ends["visits"] = {0: 10}
+    lake.configuration = Followed(where).now()
+    assert tick(later=70).skip_message == "2 of 2 caught up"
+
+
+@pytest.mark.parametrize("moved", ["lane: slow", "cluster: third"])
+def test_an_edit_that_needs_a_reload_says_so(tick, where, moved):
+    """Given a contract that moves to another lane, or to a cluster that is new in the platform file, then the sensor that served it says to reload and goes by what it knows."""
+    text = where.platform_file.read_text()
+    third = text.replace("  other: {boot", "  third: {bootstrap.servers: x}\n  other: {boot")
+    where.platform_file.write_text(
+        third.replace("  other: {url", '  third: {url: "http://x"}\n  other: {url')
+    )
+    tick()
+    edit(where, "table: web.clicks", f"table: web.clicks\n{moved}")
+    says = "web.clicks: another lane or a new cluster on disk, reload the definitions"
+    assert tick(later=5).skip_message == f"2 of 2 caught up; {says}"
+
+
+def edit(where, was, now):
+    file = where.contracts_dir / "clicks.yaml"
+    file.write_text(file.read_text().replace(was, now))
 
 
 def test_runs_of_others_hide_none_of_this_lane(tick, instance, run_of, monkeypatch):

@@ -477,6 +477,15 @@ def test_a_catalog_that_is_down_is_asked_for_a_few_tables_and_told_of_once(very_
     assert not decision.tables
 
 
+def test_an_edited_target_lag_of_an_upsert_table_counts_without_a_reload(ticking, upserting, monkeypatch):
+    found = pair(upserting, merged={0: 5}, end={0: 9}, waited=timedelta(seconds=30))
+    monkeypatch.setattr(merge_tick, "read_pairs", lambda *_: {CURRENT_TABLE: found})
+    assert not ticking().run_requests
+    file = upserting.contracts_dir / "payments.yaml"
+    file.write_text(file.read_text().replace("target_lag: 2m", "target_lag: 20s"))
+    assert [each.asset_selection for each in ticking().run_requests] == [[CURRENT]]
+
+
 def test_an_upsert_table_that_stopped_is_tried_again_when_its_contract_changes_on_disk(
     ticking, upserting, monkeypatch
 ):
