@@ -1,12 +1,12 @@
 """The tick of a lane's append tables: their topics from Kafka, and few of them at once from the catalog."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from time import monotonic
 
 from sensors.runs import operated
-from sensors.tick import HANGS, OUTAGES_ASKED, Tick
+from sensors.tick import OUTAGES_ASKED, Tick
 from tidemark.domain.cadence.reading import READ_EVERY, READ_TROUBLED_EVERY, Known, to_read
 from tidemark.domain.cadence.request import some
 from tidemark.domain.config.contract import Contract
@@ -23,16 +23,11 @@ class AppendTick(Tick):
         self._read_tables()
 
     def _look_at_topics(self) -> None:
-        by_cluster: dict[str, set[str]] = defaultdict(set)
-        for contract in self.contracts:
-            by_cluster[contract.cluster].add(contract.topic)
-        for cluster, topics in by_cluster.items():
-            try:
-                found = self.lake.kafka(cluster).describe_each(sorted(topics), whole=False)
-            except (Outage, Stopped) as error:
+        for cluster, found in self._described():
+            if isinstance(found, Outage | Stopped):
                 self.lake.lose_kafka(cluster)
                 self.cache.down.setdefault(cluster, self.now)
-                self.down.append(f"kafka {cluster} is {error.state}: {error.fields.get('detail', '')}")
+                self.down.append(f"kafka {cluster} is {found.state}: {found.fields.get('detail', '')}")
                 continue
             self.cache.down.pop(cluster, None)
             self.topics[cluster] = {name: each for name, each in found.items() if isinstance(each, Topic)}
@@ -49,18 +44,36 @@ class AppendTick(Tick):
                 unanswered = isinstance(self.unseen.get((contract.cluster, contract.topic)), Outage)
                 entry.unseen = (entry.unseen or self.now) if unanswered else None
 
+    def _described(self) -> Sequence[tuple[str, Mapping[str, Topic | Outage | Stopped] | Outage | Stopped]]:
+        """Topics by cluster, asked at once: one that does not answer takes ten seconds."""
+        by_cluster: dict[str, set[str]] = defaultdict(set)
+        for contract in self.contracts:
+            by_cluster[contract.cluster].add(contract.topic)
+
+        def describe(cluster: str) -> Mapping[str, Topic | Outage | Stopped] | Outage | Stopped:
+            try:
+                return self.lake.kafka(cluster).describe_each(sorted(by_cluster[cluster]), whole=False)
+            except (Outage, Stopped) as error:
+                return error
+
+        if not by_cluster:
+            return []
+        with ThreadPoolExecutor(len(by_cluster)) as pool:
+            return list(zip(by_cluster, pool.map(describe, by_cluster), strict=True))
+
     def _read_tables(self) -> None:
         """No table holds up another one."""
         outages: dict[str, Outage] = {}
-        read, began = 0, monotonic()
-        for contract in self._to_read():
+        read, asked = 0, self._to_read()
+        in_time = self._in_time(asked)
+        for contract in asked:
+            if len(outages) == OUTAGES_ASKED or not in_time(contract):
+                continue
             try:
                 self._read(contract)
                 read += 1
             except Outage as outage:
                 outages[contract.table] = outage
-                if len(outages) == OUTAGES_ASKED or monotonic() - began > HANGS:
-                    break
         self._lose(outages, others=read > 0)
 
     def _to_read(self) -> Sequence[Contract]:

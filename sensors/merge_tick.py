@@ -4,7 +4,7 @@ A table that had caught up is looked at again once a run may have written to its
 minute, in a lane of many after up to five.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -40,8 +40,10 @@ class MergeTick(Tick):
         due = [each for each in self.contracts if self._may_be_behind(each, written)]
         self.quiet = len(self.contracts) - len(due)
         asked = self._witnessed(sorted(self._in_turn(due), key=self._lost_last))
-        pairs = read_pairs(self.lake, asked)
+        pairs = read_pairs(self.lake, asked, self._in_time(asked))
         outages = {table: found for table, found in pairs.items() if isinstance(found, Outage)}
+        if len(outages) < OUTAGES_ASKED:
+            self._leave([each.table for each in asked], pairs)
         self._lose(outages, others=len(pairs) > len(outages))
         loaded = []
         for contract in asked:
@@ -60,13 +62,19 @@ class MergeTick(Tick):
 
     def _in_turn(self, due: Sequence[Contract]) -> Sequence[Contract]:
         """As many as one tick has time for, by name, going on where the last tick ended."""
-        self.later = max(0, len(due) - READS)
-        if not self.later:
-            return due
         last = self.cache.turn
         turn = sorted(due, key=lambda each: (each.table <= last, each.table))[:READS]
-        self.cache.turn = turn[-1].table
+        self.later = len(due) - len(turn)
+        self.cache.turn = turn[-1].table if self.later else ""
         return turn
+
+    def _leave(self, asked: Sequence[str], answered: Collection[str]) -> None:
+        """Where reading took so long that tables are left, the next tick goes on with the first of them."""
+        turn = [table for table in asked if not self.cache.entry(table).lost]
+        left = [table for table in turn if table not in answered]
+        if left:
+            self.later += len(left)
+            self.cache.turn = turn[turn.index(left[0]) - 1]
 
     def _lost_last(self, contract: Contract) -> tuple[bool, datetime]:
         entry = self.cache.entry(contract.table)
@@ -130,12 +138,17 @@ class MergeTick(Tick):
         entry.mark_trouble()
 
 
-def read_pairs(lake: Lake, tables: Sequence[Contract]) -> Mapping[str, Pair | Stopped | Outage]:
-    """What both tables say, by upsert table, or the state that asking ended in. After outages no more are asked."""
+def read_pairs(
+    lake: Lake, tables: Sequence[Contract], in_time: Callable[[Contract], bool]
+) -> Mapping[str, Pair | Stopped | Outage]:
+    """What both tables say, by upsert table, or the state that asking ended in.
+
+    After outages no more are asked, nor are those that are not `in_time`.
+    """
     known, down = upsert_tables(lake.configuration.contracts), list[Outage]()
 
     def ask(contract: Contract) -> Pair | Stopped | Outage | None:
-        if len(down) >= OUTAGES_ASKED:
+        if len(down) >= OUTAGES_ASKED or not in_time(contract):
             return None
         try:
             with translated(contract.table):

@@ -120,7 +120,10 @@ def results_of_the_dead(
     """
     if tick.catalog_down:
         return
+    began = monotonic()
     for contract in [each for each in tick.contracts if _is_due(tick, decision, each.table)][:READS]:
+        if monotonic() - began > HANGS:
+            return
         try:
             state = tick.states.get(contract.table) or tick.lake.state(contract.table)
         except Stopped:

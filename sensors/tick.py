@@ -1,17 +1,18 @@
 """One tick of a lane's sensor: look at topics, tables and runs, decide, and say why. Each kind looks its own way."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from time import monotonic
 
 import dagster as dg
 
 from assets.names import pool_of
 from assets.runs.run_length import patience_of
-from sensors.cursor import CATALOG, Cache, Entry
 from sensors.changed_runs import LATE
+from sensors.cursor import CATALOG, Cache, Entry
 from sensors.runs import Ended, ended, under_way
 from tidemark.domain.cadence.lag import Sighting, of_this_topic, prune
 from tidemark.domain.cadence.reading import quiet_every
@@ -94,14 +95,21 @@ class Tick(ABC):
                 entry.tried = run.at
                 entry.owed = entry.owed or not run.well
 
-    @abstractmethod
     def _pass(self, at: datetime) -> None:
         """A lane without a run need not be asked again for those of others that ended shortly before `at`."""
         until = at - timedelta(seconds=LATE)
         self.cache.runs_until = max(self.cache.runs_until or until, until)
 
+    @abstractmethod
     def _look(self) -> None:
         """Find out how far topics are, into `topics`, and tables, into the cache."""
+
+    def _in_time(self, asked: Sequence[Contract]) -> Callable[[Contract], bool]:
+        """Whether a tick that begins to read now still has time for a table: half of it is for those that failed."""
+        began = monotonic()
+        lost = {each.table for each in asked if self.cache.entry(each.table).lost}
+        others_until = HANGS / 2 if lost else HANGS
+        return lambda each: monotonic() - began <= (HANGS if each.table in lost else others_until)
 
     def _lose(self, outages: Mapping[str, Outage], *, others: bool) -> None:
         """Tables that could not be read are held back; where no other could be read either, it is the catalog."""

@@ -1,8 +1,9 @@
 """Rules of the sensor: level-triggered, never an exception for a service that is down, a reason for every skip."""
 
 import json
+import threading
 from datetime import UTC, datetime, timedelta
-from itertools import count
+from itertools import chain
 from types import SimpleNamespace
 
 import dagster as dg
@@ -14,7 +15,7 @@ from sqlalchemy.engine import Engine
 
 from assets.names import STOPPED_TAG, TRIGGER_TAG, VERB_TAG, VERBS, pool_filter, pool_of
 from assets.runs.handover import Handover
-from sensors import append_tick, observations, runs
+from sensors import observations, runs
 from sensors import tick as ticks
 from sensors.append_tick import AppendTick
 from sensors.cursor import CATALOG, Cache, Entry, parse
@@ -56,6 +57,19 @@ def tick(defs, instance, lake, resource, monkeypatch):
 def loaded(lake, table, committed, end):
     lake.tables[table] = {"next": {0: committed}}
     lake.ends[table.partition(".")[2]] = {0: end}
+
+
+def slow(monkeypatch, lake, seconds):
+    """Each table that is read takes so long, by the clock of ticks."""
+    clock, read = SimpleNamespace(now=0.0), lake.state
+
+    def state(table):
+        clock.now += seconds
+        return read(table)
+
+    monkeypatch.setattr(lake, "state", state)
+    for module in (ticks, observations):
+        monkeypatch.setattr(module, "monotonic", lambda: clock.now)
 
 
 def all_loaded(lake, count, committed, end, **more):
@@ -376,13 +390,62 @@ def test_a_catalog_that_is_down_is_asked_for_two_tables_in_a_tick(lake, instance
     assert decide(0).tables == ()
     lake.down["catalog"] = True
     if hangs:
-        monkeypatch.setattr(append_tick, "monotonic", count(step=30).__next__)
+        slow(monkeypatch, lake, 30)
     for later in range(65, 200, 5):
         lake.reads.clear()
         assert decide(later).tables == ()
         assert len(lake.reads) <= (1 if hangs else 2)
     del lake.down["catalog"]
-    assert len(decide(211).tables) == 5
+    assert len(decide(211).tables) == (1 if hangs else 5)
+
+
+def test_a_slow_catalog_is_read_from_for_as_long_as_a_tick_may_take(lake, instance, monkeypatch):
+    """Given 20 tables each of which takes 1.6 s to read, then no tick begins to read for longer than it may, the next one goes on, and one that could not be read has its turn in each."""
+    contracts = all_loaded(lake, 20, 10, 10)
+    cache, began = Cache(), datetime.now(UTC)
+    slow(monkeypatch, lake, 1.6)
+
+    def read(later):
+        lake.reads.clear()
+        now = began + timedelta(seconds=later)
+        AppendTick(lake, instance, "default", Lane(), contracts, cache, now).decide()
+        return list(lake.reads)
+
+    ticked = [read(5 * n) for n in range(4)]
+    assert [len(each) for each in ticked] == [7, 7, 6, 0]
+    assert [*chain(*ticked)] == [each.table for each in contracts]
+    lake.tables["shop.t00"] = Outage("store_down", "shop.t00", "503")
+    later = [read(3600 + 120 * n) for n in range(6)]
+    assert all("shop.t00" in each and len(each) > 4 for each in later[1:])
+    assert {table for each in later for table in each} == {each.table for each in contracts}
+
+
+def test_results_that_are_owed_are_looked_for_as_long_as_a_tick_may_take(lake, instance, monkeypatch):
+    contracts = all_loaded(lake, 20, 10, 10)
+    made = AppendTick(lake, instance, "default", Lane(), contracts, Cache())
+    for contract in contracts:
+        made.cache.tables[contract.table] = Entry(owed=True, read_at=made.now)
+    slow(monkeypatch, lake, 1.6)
+    told = [len(list(results_of_the_dead(made, Ask((), (), "")))) for _ in range(4)]
+    assert told == [7, 7, 6, 0]
+
+
+def test_clusters_are_asked_at_once(lake, instance, monkeypatch):
+    """Given two clusters that answer only when both are asked, then a tick has the topics of both."""
+    both = threading.Barrier(2, timeout=20)
+    kafka = lake.kafka
+
+    def asked(cluster):
+        def describe_each(topics, whole=True):
+            both.wait()
+            return kafka(cluster).describe_each(topics, whole=whole)
+
+        return SimpleNamespace(describe_each=describe_each)
+
+    monkeypatch.setattr(lake, "kafka", asked)
+    made = AppendTick(lake, instance, "default", Lane(), lake.configuration.contracts, Cache())
+    made.decide()
+    assert sorted(made.topics) == ["main", "other"]
 
 
 def test_a_catalog_that_is_down_is_so_until_it_answers(lake, instance):

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import threading
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -303,7 +304,7 @@ def looked(with_upsert, upserting, lake, resource, instance, monkeypatch):
         monkeypatch.setattr(
             merge_tick,
             "read_pairs",
-            lambda _, each: asked.extend(c.table for c in each) or {CURRENT_TABLE: found},
+            lambda _, each, *_more: asked.extend(c.table for c in each) or {CURRENT_TABLE: found},
         )
         with dg.build_sensor_context(
             instance=instance, definitions=with_upsert, resources={"lake": resource}, cursor=kept["cursor"]
@@ -420,6 +421,27 @@ def test_very_many_upsert_tables_are_looked_at_in_turn(very_many):
         assert made.later == 60
     assert len(asked) == 5 * READS
     assert set(Counter(asked).values()) == {2}
+
+
+def test_upsert_tables_that_are_slow_to_read_have_their_turn_in_the_next_ticks(very_many, monkeypatch):
+    """Given 30 tables that all lag and take so long that a tick has time for a few, then the next ones go on with the others."""
+    tick, asked = very_many
+    clock, turn = SimpleNamespace(now=0.0), threading.Lock()
+    monkeypatch.setattr(ticks, "monotonic", lambda: clock.now)
+
+    def answer(current):
+        with turn:
+            clock.now += 4
+        return Pair(current, None, TableState("x", exists=False), Struct(()))
+
+    cache, told = Cache(), []
+    for _ in range(10):
+        before = len(asked)
+        made, _ = tick(cache, answer, among=30)
+        cache = parse(dump(made.cache))
+        assert made.later == 30 - (len(asked) - before) > 0
+        told += asked[before:]
+    assert set(Counter(told)) == {f"shop.t{n:02}_now" for n in range(30)}
 
 
 def test_tables_that_cannot_be_read_hold_up_no_other(very_many):

@@ -109,3 +109,9 @@ def test_a_readable_table_witnesses_for_the_catalog() -> None:
     assert witnessed([], ["b", "a"], {"a"}, catalog_down=True) == ["b"]
     assert witnessed([], ["b", "a"], {"a"}, catalog_down=False) == []
     assert witnessed(["a"], ["a"], {"a"}, catalog_down=True) == ["a"]
+
+
+def test_of_tables_that_may_have_changed_those_come_first_that_were_read_longest_ago() -> None:
+    """Given ticks that have time for a few tables, when runs change all of them again and again, then none is passed over for its name."""
+    lane = [known(n, READ_EVERY, ago=30.0 + n, changed=1.0) for n in range(4)]
+    assert to_read(lane, NOON, POLL, catalog_down=False) == ["t003", "t002", "t001", "t000"]

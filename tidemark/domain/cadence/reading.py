@@ -52,7 +52,7 @@ def to_read(lane: Sequence[Known], now: datetime, poll: timedelta, *, catalog_do
     theirs. Tables whose last reading failed come last, but keep up to half of the places where others fill the tick.
     """
     found = [(since, each) for each in lane if (since := each.stale_since(now))]
-    stale = sorted(found, key=lambda each: (each[0], each[1].table))
+    stale = sorted(found, key=lambda each: (each[0], each[1].read_at or _NEVER, each[1].table))
     due = [each for each in stale if not each[1].lost]
     turn = ceil(sum(poll / max(each.every, READ_EVERY) for each in lane)) + 1
     overdue = [each for since, each in due if since < now - max(each.every, READ_EVERY)]
