@@ -107,7 +107,7 @@ def test_a_table_whose_topic_is_gone_is_not_given_to_another_one(installation, s
     seen("eu.orders", tables={"shop.orders": "us.orders"})
     configuration = installation.load()
     assert [(each.topic, each.table) for each in configuration.contracts] == [("us.orders", "shop.orders")]
-    assert "(topic eu.orders)" in configuration.left_out[0].message
+    assert "(topic eu.orders)" in configuration.left_out[0].problem.message
 
 
 def test_a_contract_of_its_own_takes_the_table_whose_topic_is_gone(installation, seen):
