@@ -194,10 +194,31 @@ def test_a_table_that_alone_does_not_answer_keeps_no_orphans_of_others(lake, mon
         orphans._neighbour(lake, ours)
 
 
-def test_a_store_has_one_name_in_all_its_spellings():
-    assert orphans._folder("s3a://lake/wf/u/inner/").startswith(orphans._folder("s3://lake/wf/u"))
-    assert orphans._folder("file:///w/a") == "file:///w/a/"
-    assert orphans._folder("/w/a/") == "/w/a/"
+@pytest.mark.parametrize("spelled", ["file:{}", "{}", "file://{}"])
+def test_a_table_in_the_same_folder_is_noticed_however_its_location_is_spelled(lake, tmp_path, spelled):
+    """Given tables that lie in each other's folder under another spelling of their places, then nothing is removed."""
+    ours = made(lake, "shop.orders")
+    inner = lake.catalog.create_table("shop.inner", COLUMNS, spelled.format(f"{tmp_path}/shop/orders/inner"))
+    made(lake, "sales.orders", "shop/orders/inner/most")
+    assert orphans._neighbour(lake, ours) == "shop.inner lies in the same folder: move it"
+    assert orphans._neighbour(lake, inner) == "sales.orders lies in the same folder: move it"
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "lies"),
+    [
+        ("s3a://lake/wf/u/inner/", "s3://lake/wf/u", True),
+        ("abfs://lake@wf/u/inner", "abfss://lake@wf//u/", True),
+        ("hdfs:///wf/u", "hdfs://host/wf/u", True),
+        ("s3://other/wf/u", "s3://lake/wf/u", False),
+        ("s3://lake/wf/u2", "s3://lake/wf/u", False),
+        ("s3://lake/wf", "s3://lake/wf/u", False),
+        ("file:/wf/u:2", "/wf/u", False),
+        ("/wf/u:2/v", "file:///wf/u:2", True),
+    ],
+)
+def test_a_folder_is_in_another_by_store_and_path(inner, outer, lies):
+    assert orphans._may_lie_in(inner, outer) == lies
 
 
 @pytest.mark.parametrize("dry_run", [False, True])

@@ -4,6 +4,7 @@ Spark lists them, on any store; they are deleted one by one by PyIceberg, so tha
 """
 
 import random
+import re
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,7 @@ LEAST = timedelta(days=1)
 """Iceberg refuses to remove files younger than this."""
 LOOKS, PAUSE = 5, 1.0
 VANISHED = "No such file or directory"
+URI = re.compile(r"(?:([A-Za-z][\w+.-]*):(?://([^/]*))?)?(.*)", re.DOTALL)
 SHOWN = 20
 PARALLEL = 16
 
@@ -140,7 +142,7 @@ def _neighbour(lake: Lake, table: Table) -> str | None:
     Where a table lies is asked once: what is renamed stays where it is. One that cannot be read may lie here if it is
     of the same namespace, or had this one's name before, or this one had its name; else it lies nowhere.
     """
-    name, ours = table.name(), _folder(table.location())
+    name, ours = table.name(), table.location()
     near, renamed = lake.catalog.list_tables(name[:-1]), now_named(lake.catalog, ".".join(name))
     far = [
         each
@@ -152,9 +154,10 @@ def _neighbour(lake: Lake, table: Table) -> str | None:
     with ThreadPoolExecutor(PARALLEL, thread_name_prefix="orphans") as pool:
         places = list(pool.map(lambda other: _location(lake, other, ".".join(name)), others))
     for (other, parts), place in zip(others.items(), places, strict=True):
-        if place is not None and place.startswith(ours):
+        if place and _may_lie_in(place, ours):
             return f"{other} lies in the same folder: move it"
-        if place is None and (parts in near or other == renamed or ours.endswith("/".join(("", *parts, "")))):
+        named = "/".join(("", *parts, ""))
+        if place is None and (parts in near or other == renamed or _folder(ours)[1].endswith(named)):
             return f"{other} cannot be read, and may lie in the same folder"
     return None
 
@@ -175,7 +178,7 @@ def _location(lake: Lake, name: str, ours: str) -> str | None:
                 return None
         if found is None:
             return ""
-        lake.locations[name] = _folder(found.location())
+        lake.locations[name] = found.location()
     return lake.locations[name]
 
 
@@ -184,10 +187,16 @@ def _loaded(lake: Lake, name: str) -> Table | None:
         return load(lake.catalog, name)
 
 
-def _folder(location: str) -> str:
-    """S3's three schemes are one store: Iceberg lists them as one."""
-    scheme, found, path = location.rstrip("/").partition("://")
-    return f"{'s3' if scheme in {'s3a', 's3n'} else scheme}{found}{path}/"
+def _may_lie_in(inner: str, outer: str) -> bool:
+    """A location that names no store may be in any."""
+    (store, path), (other, folder) = _folder(inner), _folder(outer)
+    return path.startswith(folder) and (store == other or not (store and other))
+
+
+def _folder(location: str) -> tuple[str, str]:
+    """Its store and path, alike in all spellings: a bucket's name under any scheme, none of a tree of files."""
+    scheme, store, path = URI.findall(location)[0]
+    return "" if scheme.lower() in {"", "file", "hdfs"} else store, re.sub("/+", "/", f"/{path}/")
 
 
 def _each(
