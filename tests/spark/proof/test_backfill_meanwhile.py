@@ -21,6 +21,8 @@ from tidemark.engine.merge.pair import read_pair
 from tidemark.engine.operate.backfill.act import backfill
 from tidemark.engine.operate.backfill.pace import Pace
 from tidemark.engine.operate.backfill.plan import Asked
+from tidemark.engine.operate.replay import replay
+from tidemark.engine.operate.replay_quarantine import Selection
 from tidemark.engine.schema.evolve import evolve_now
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
@@ -317,6 +319,32 @@ def test_records_that_other_rules_have_judged_are_neither_published_nor_added_to
     table = lakehouse.table(table.topic, **said, target_lag="9m")
     assert done(table, cutover=True)["cutover"]["rows"] == 50
     assert sorted(table.ids()) == list(range(50))
+
+
+def test_a_replay_of_loaded_records_is_not_taken_back_by_the_cutover(lakehouse, meanwhile):
+    """Given loaded history, when a replay reads some of its records again as the cutover is about to publish, then that is refused, and so is whatever follows but an abort; replays of other records hinder nothing."""
+    topic = lakehouse.cluster.topic("replayed", 1)
+    for first, year in ((0, 2021), (20, 2022)):
+        topic.send_at(range(first, first + 20), datetime(year, 6, 1, tzinfo=UTC))
+    table = lakehouse.table(topic)
+    table.run()
+
+    def replayed(place):
+        read = Selection(partition=0, first=place, upto=place + 1)
+        return replay(lakehouse.lake, table.contract, read, ADA, quarantine=False)
+
+    assert done(table, **SECOND)["rows"] == 20
+    replayed(19)
+    assert done(table)["rows"] == 20
+    meanwhile(publishing, "replay_base", lambda: replayed(20))
+    for asked in ({"cutover": True}, {"cutover": True}, {}):
+        with pytest.raises(Refused, match="were replayed or rolled back"):
+            done(table, **asked)
+    assert table.branches == set()
+    done(table, abort=True)
+    assert done(table, **SECOND, cutover=True)["cutover"]["rows"] == 20
+    assert table.ids() == list(range(40))
+    assert reconcile(lakehouse.lake, table.contract).sound
 
 
 def test_a_backfill_that_never_made_its_shadow_leaves_no_tag(lakehouse, monkeypatch):

@@ -1,13 +1,16 @@
 """Rules of a backfill beside the ledger: nothing is left out between, nothing unread is touched, sources never meet."""
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.domain.errors import Refused
-from tidemark.domain.ledger.backfill import Source, parse_source, place
+from tidemark.domain.ledger.backfill import Backfill, Source, corrected, parse_source, place
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.ledger.settlement import Settlement
 
 
 def ledger(start, following):
@@ -72,3 +75,47 @@ def test_what_an_earlier_epoch_may_have_is_not_loaded_beside_it():
     assert place(second, {0: OffsetRange(10, 30)}, "shop.orders").ranges == {0: OffsetRange(10, 20)}
     with pytest.raises(Refused, match="of an earlier epoch"):
         place(second, {0: OffsetRange(9, 30)}, "shop.orders")
+
+
+LOADED = Backfill(
+    source="own topic",
+    since=datetime(2026, 1, 1, tzinfo=UTC),
+    until=datetime(2026, 2, 1, tzinfo=UTC),
+    start={0: 10, 1: 5},
+    end={0: 20, 1: 5},
+    epoch=0,
+    revision=3,
+)
+
+
+def receipt(kind, revision, *touched, partition=0, following=90):
+    """A receipt; `reloaded` names what all replays have touched, also long ago."""
+    asked = Settlement(id="s", epoch=0, run_id="r", at=0, resolved={partition: list(touched)})
+    said = {"kind": kind, "revision": revision, "reloaded": {0: [(18, 19)]}}
+    return ledger(0, following).model_copy(update={**said, "settlement": asked if touched else None})
+
+
+BEGAN, BATCH = receipt("append", 3), receipt("append", 4)
+
+
+@pytest.mark.parametrize(
+    ("receipts", "so"),
+    [
+        ([BEGAN], False),
+        ([BATCH, receipt("replay", 4, (2, 4), (19, 20)), BEGAN], True),
+        ([BATCH, receipt("replay", 4, (2, 10), (20, 30)), BEGAN], False),
+        ([receipt("replay", 4, (5, 6), partition=1), BEGAN], False),
+        ([receipt("replay", 5, (30, 40)), receipt("replay", 4, (12, 13)), BEGAN], True),
+        ([receipt("rollback", 4, following=20), BEGAN], False),
+        ([receipt("rollback", 4, following=19), BEGAN], True),
+        ([receipt("rollback", 5), BEGAN, receipt("replay", 3, (12, 13))], False),
+        ([receipt("rollback", 4), receipt("append", 2)], True),
+        ([BATCH, BATCH], True),
+        ([BATCH.model_copy(update={"reloaded": {0: [(2, 10)]}})], False),
+        ([], False),
+    ],
+)
+def test_what_was_replayed_or_rolled_back_since_the_load_is_not_taken_back(receipts, so):
+    """Given receipts since a load of offsets 10 to 19, when one of them is a replay of such an offset, a rollback to before the last of them or to before a replay that the load knew, or may be, then the loaded rows are not those of today; a rollback that took such a replay back is none."""
+    assert corrected(LOADED, receipts) == so
+    assert not corrected(LOADED.model_copy(update={"revision": None}), receipts)

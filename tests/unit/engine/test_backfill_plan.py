@@ -15,6 +15,7 @@ from tidemark.domain.config.contract import Contract, Retention, Upsert
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.backfill import BACKFILL, CUTOVER, Backfill, Cutover, Source
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
+from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.snapshots import made_at
 from tidemark.engine.access.table_state import TableState
@@ -111,6 +112,23 @@ def test_the_own_topic_is_no_other_source_though_it_is_named(lake: Lake, source:
     asked, who = Asked(source, JANUARY, MARCH), Signature("ann", "it was so", "run-1", dry_run=True)
     told = backfill(lake, lake.configuration.contract("shop.orders"), asked, who).arguments
     assert (told["source"], told["resumes"]) == ("own topic", True)
+
+
+def test_a_load_whose_records_were_replayed_since_ends_before_more_is_read(lake: Lake) -> None:
+    """Given a load under way, when a replay has touched a record of it since, then the repeated command and the dry run of its cutover are refused."""
+    said = {BACKFILL: RECORDS.model_copy(update={"revision": 0}).model_dump_json()}
+    lake.catalog.create_table("shop.orders_backfill", ROW, properties=said)
+    table, contract = lake.catalog.load_table("shop.orders"), lake.configuration.contract("shop.orders")
+    first = table.metadata.current_snapshot()
+    read = Ledger.from_json((first and first.summary and first.summary[LEDGER_PROPERTY]) or "", table="t")
+    asked = Settlement(id="s", epoch=0, run_id="r", at=0, resolved={0: [(1, 2)]})
+    more = {"kind": "replay", "revision": 1, "settlement": asked}
+    receipt = read.model_copy(update=more).to_json()
+    table.append(pa.table({"id": [1]}, ROW), snapshot_properties={LEDGER_PROPERTY: receipt})
+    for cutover in (False, True):
+        with pytest.raises(Refused, match="were replayed or rolled back") as refused:
+            backfill(lake, contract, Asked(cutover=cutover), Signature("ann", "so", "run-1", dry_run=True))
+        assert "--abort" in refused.value.next_step
 
 
 def test_a_backfill_of_nothing_but_what_retention_deletes_is_refused(lake: Lake) -> None:

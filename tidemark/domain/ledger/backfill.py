@@ -6,6 +6,7 @@ goes by the ledger's epoch ever meets them.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import OffsetRange, Offsets, Ranges
+from tidemark.domain.ledger.replay import Runs
 
 BACKFILL = "tidemark.backfill"
 """Property of a shadow table: what is being loaded into it, as `Backfill` in JSON."""
@@ -105,6 +107,8 @@ class Backfill(BaseModel):
     """Rows of the source that are in no window."""
     judged_by: str = ""
     """Records only: a digest of the rules that sent some to quarantine; empty where an earlier version began."""
+    revision: int | None = None
+    """The own topic only: that of the table's ledger then; None where an earlier version began."""
 
     @property
     def source_state(self) -> str:
@@ -193,3 +197,29 @@ def place(ledger: Ledger, wanted: Ranges, table: str) -> Placement:
         if end > first:
             within[p] = OffsetRange(max(each.start, first), end)
     return Placement(below, within)
+
+
+def corrected(planned: Backfill, ledgers: Iterable[Ledger]) -> bool:
+    """Whether a replay or a rollback since the load began has changed what it stands for, or may have.
+
+    `ledgers` of the table's receipts in this epoch, newest first, as far as they are left: where none is as old as the
+    load, the newest of them says what replays have touched in all.
+    """
+    newest: Ledger | None = None
+    for ledger in ledgers:
+        newest = newest or ledger
+        if planned.revision is None or ledger.revision <= planned.revision:
+            return ledger.revision < (planned.revision or 0)
+        if ledger.kind == "rollback" and any(o < planned.end.get(p, 0) for p, o in ledger.next.items()):
+            return True
+        if ledger.kind == "replay" and ledger.settlement and _meets(ledger.settlement.resolved, planned):
+            return True
+    return newest is not None and _meets(newest.reloaded, planned)
+
+
+def _meets(runs: Runs, planned: Backfill) -> bool:
+    return any(
+        first < each.end and each.start < last
+        for p, each in planned.ranges.items()
+        for first, last in runs.get(p, ())
+    )

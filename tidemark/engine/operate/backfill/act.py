@@ -21,7 +21,12 @@ from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
 from tidemark.engine.operate.backfill.abort import abort, abort_logged_late, forget_abort
 from tidemark.engine.operate.backfill.compare import Compared, compare_windows
-from tidemark.engine.operate.backfill.cutover import attempt_cutover, cutover_id, published
+from tidemark.engine.operate.backfill.cutover import (
+    attempt_cutover,
+    cutover_id,
+    published,
+    require_uncorrected,
+)
 from tidemark.engine.operate.backfill.files import readable
 from tidemark.engine.operate.backfill.hold import hold, let_go
 from tidemark.engine.operate.backfill.load import begin, load_records, load_rows
@@ -151,7 +156,9 @@ def _load_or_cut_over(
     if receipt is not None:  # the source may have gone since
         return _finished(lake, work, receipt, signature), receipt or target.head
     require_same_rules(work)
-    work = opened_again(lake, work) if found else work
+    if found:
+        require_uncorrected(lake, work)
+        work = opened_again(lake, work)
     check_elsewhere(lake, work)
     if signature.dry_run:
         shadow_state = found[0] if found and asked.cutover else None

@@ -7,6 +7,7 @@ topic says afterwards that they were read.
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
@@ -15,7 +16,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.config.quality import TABLE_CHECKS
 from tidemark.domain.errors import Refused, Stopped
-from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Cutover, Placement, Source, place
+from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Cutover, Placement, Source, corrected, place
 from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Counts, add_up, batch_id
 from tidemark.domain.ledger.offsets import as_runs
@@ -23,7 +24,7 @@ from tidemark.domain.ledger.replay import UNCOUNTED, Recount
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.conditions import rows_within, sql_within
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.main_history import ancestors, receipts
+from tidemark.engine.access.main_history import ancestors, ledgers_of_epoch, newest_receipt, receipts
 from tidemark.engine.access.snapshots import is_receipt, ledger_of, made_at
 from tidemark.engine.access.table_state import load
 from tidemark.engine.ingest import quarantine
@@ -99,6 +100,7 @@ def attempt_cutover(lake: Lake, work: Work, loaded: list[Window], signature: Sig
     ranges = placed.ranges if source.kind == "own" else planned.ranges
     if source.kind == "own":
         _still_meant(lake, on, placed, planned)
+        require_uncorrected(lake, work)
     plan = replace(on.plan(ranges), batch_id=cutover_id(contract, work.shadow))
     plan = replace(plan, ledger=plan.ledger.model_copy(update={"start": placed.lowered(plan.ledger.start)}))
     with dropped_on_failure(lake, plan.attempt):
@@ -116,6 +118,23 @@ def _still_meant(lake: Lake, on: ReplayBase, placed: Placement, planned: Backfil
         raise Refused(
             f"{table} or its topic has changed since the load began: a rollback, or a new epoch",
             next_step=f"tidemark backfill {table} --abort, then anew",
+            table=table,
+        )
+
+
+def require_uncorrected(lake: Lake, work: Work) -> None:
+    """Raises Refused where rows of the range were replayed or rolled back since the load: it would undo that."""
+    table, epoch = work.contract.table, work.plan.epoch
+    loaded = load(lake.catalog, table)
+    newest = newest_receipt(loaded.metadata) if loaded else None
+    if loaded is None or newest is None:
+        return
+    left = ledgers_of_epoch(loaded.metadata, loaded.metadata.current_snapshot_id, epoch, table)
+    known = chain([ledger_of(newest, table)], left)
+    if corrected(work.plan, (each for each in known if each.epoch == epoch)):
+        raise Refused(
+            f"records of the range were replayed or rolled back in {table} since its backfill began to load them",
+            next_step=f"tidemark backfill {table} --abort --reason …, then the backfill anew",
             table=table,
         )
 

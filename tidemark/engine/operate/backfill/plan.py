@@ -267,6 +267,7 @@ def _of_records(
         end=end,
         epoch=source.epoch(ledger.epoch),
         judged_by=_quarantine_rules(contract),
+        revision=ledger.revision if source.kind == "own" else None,
     )
     if not plan.ranges:
         raise Refused(
