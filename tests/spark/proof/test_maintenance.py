@@ -3,9 +3,11 @@
 import os
 import threading
 import time
+import uuid
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from math import inf
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -15,7 +17,7 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.update import SetSnapshotRefUpdate
 from topics import order
 
-from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.contract import Compaction, Contract
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.backfill import Backfill, Source
@@ -25,6 +27,7 @@ from tidemark.engine.access.table_state import read_state
 from tidemark.engine.ingest import microbatch as ingest
 from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.maintain import expire, expire_rows
+from tidemark.engine.maintain.compact import compact
 from tidemark.engine.maintain.foreign_retention import is_aside
 from tidemark.engine.maintain.health import health
 from tidemark.engine.maintain.maintain import maintain, maintain_now, relieve
@@ -97,6 +100,29 @@ def test_compaction_leaves_few_files_every_row_and_the_ledger(lakehouse, monkeyp
     assert not again.acted
     assert "min_input_files" in again.reason
     assert health(lakehouse.lake, table.contract).faults == ()
+
+
+def test_manifests_of_each_partition_spec_become_one_and_are_left_alone_then(lakehouse, monkeypatch):
+    """Given three manifests of each of three partition specs, as writers leave them that merge none, when compacted, then each spec has one but for that whose column is gone, and the next compaction does nothing."""
+    monkeypatch.setattr(compaction, "MANY_MANIFESTS", 3)
+    name, run = f"shop.scattered_{uuid.uuid4().hex[:6]}", lakehouse.spark().sql
+    run("CREATE NAMESPACE IF NOT EXISTS lake.shop")
+    run(
+        f"CREATE TABLE lake.{name} (id bigint, p bigint, q bigint) USING iceberg PARTITIONED BY (p) "
+        "TBLPROPERTIES ('commit.manifest-merge.enabled' = 'false')"
+    )
+    for change in ("REPLACE PARTITION FIELD p WITH q", "DROP PARTITION FIELD q", "DROP COLUMN p"):
+        for n in range(3):
+            run(f"INSERT INTO lake.{name} VALUES ({n}, 1, {n})")
+        run(f"ALTER TABLE lake.{name} {change}")
+    limits = Compaction(min_input_files=9)
+    found, again = (compact(lakehouse.lake, name, limits, until=inf, dry_run=False) for _ in range(2))
+    assert (found.acted, found.numbers["commits"], found.numbers["manifests_rewritten"]) == (True, 2, 6)
+    assert (found.numbers["manifests_before"], found.numbers["manifests_after"]) == (9, 5)
+    assert not again.acted, again
+    assert sorted(row["id"] for row in run(f"SELECT id FROM lake.{name}").collect()) == sorted(
+        [*range(3)] * 3
+    )
 
 
 def test_a_table_full_of_snapshots_is_relieved_of_them_and_no_other(lakehouse):

@@ -39,3 +39,19 @@ def test_files_of_wide_tables_take_no_more_memory_than_those_of_narrow_ones(tmp_
     }
     assert len(layout.partitions) == FILES - 1
     assert taken / FILES < 8_000
+
+
+def test_specs_with_several_manifests_are_told(tmp_path):
+    """Given files of two partition specs, when each has come in a commit of its own, then a spec with more than one is scattered, unless a column of it is gone."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("n")
+    table, found = catalog.create_table("n.t", pa.schema([("id", pa.int64()), ("p", pa.int64())])), []
+    for _ in range(2):
+        for _ in range(2):
+            table.append(pa.table({"id": [1], "p": [1]}))
+            found.append(read_layout(table).scattered)
+        with table.update_spec() as spec:
+            spec.remove_field("p") if found[2:] else spec.add_identity("p")
+    with table.update_schema() as schema:
+        schema.delete_column("p")
+    assert [*found, read_layout(table).scattered] == [(), (0,), (0,), (0, 1), (0,)]

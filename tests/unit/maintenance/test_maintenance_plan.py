@@ -3,11 +3,19 @@
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.domain.config.contract import Compaction
-from tidemark.domain.maintenance.compaction import COMMITS, Layout, Partition, is_hot, plan_compaction
+from tidemark.domain.maintenance.compaction import (
+    COMMITS,
+    Layout,
+    Partition,
+    is_hot,
+    plan_compaction,
+    scattered,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KB, MB = 1024, 1024**2
@@ -145,9 +153,23 @@ def test_a_partition_that_cannot_be_said_lets_the_rewrite_see_the_whole_table():
     assert rewrite.where is None
 
 
-def test_manifests_are_rewritten_when_they_are_many_and_tiny():
-    assert plan_compaction(Layout(manifests=40, manifest_bytes=40 * 8 * KB), LIMITS, NOW).manifests
-    assert not plan_compaction(Layout(manifests=40, manifest_bytes=40 * 7 * MB), LIMITS, NOW).manifests
+@pytest.mark.parametrize(
+    ("sizes", "specs"),
+    [
+        ({(0, 0): [8 * KB] * 40}, (0,)),
+        ({(0, 0): [7 * MB] * 40}, ()),
+        ({(0, 0): [8 * KB] * 31}, ()),
+        ({(2, 0): [8 * KB] * 20, (0, 1): [8 * KB] * 20, (1, 0): [8 * KB]}, (0, 2)),
+        ({(3, 0): [8 * KB] * 40, (1, 0): [4 * MB] * 2}, (3,)),
+        ({(n, kind): [8 * KB] for n in range(20) for kind in (0, 1)}, ()),
+    ],
+)
+def test_manifests_are_rewritten_by_spec_where_they_are_many_and_tiny(sizes, specs):
+    """Given manifests of (spec, content), when there are many in all, then those specs are rewritten that have several tiny ones of a kind."""
+    each = [size for found in sizes.values() for size in found]
+    layout = Layout(manifests=len(each), manifest_bytes=sum(each), scattered=scattered(sizes))
+    plan = plan_compaction(layout, LIMITS, NOW)
+    assert (plan.manifests, plan.as_json()["manifests"], bool(plan)) == (specs, bool(specs), bool(specs))
 
 
 def test_read_amplification_is_files_opened_over_files_needed():
@@ -172,7 +194,7 @@ def test_the_reasons_count_cold_and_hot_partitions_and_name_the_manifests():
         *(partition(f"day={n}", [MB] * 9) for n in (1, 2)),
         partition("day=3", [MB] * 99, written_at=NOW),
     )
-    layout = Layout(found, manifests=900, manifest_bytes=900 * KB)
+    layout = Layout(found, manifests=900, manifest_bytes=900 * KB, scattered=(0,))
     small, manifests = plan_compaction(layout, LIMITS, NOW).reasons
     assert small == "2 cold partitions and 1 hot with enough small files (min_input_files 8)"
     assert manifests == f"900 manifests hold {900 * KB} bytes"

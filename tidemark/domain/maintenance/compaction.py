@@ -4,7 +4,7 @@ Pure functions, no clock of their own. A plan is data: the engine runs it, `--dr
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import accumulate, groupby
@@ -64,6 +64,8 @@ class Layout:
     partitions: tuple[Partition, ...] = ()
     manifests: int = 0
     manifest_bytes: int = 0
+    scattered: tuple[int, ...] = ()
+    """Partition specs whose manifests would be fewer if they were rewritten, which is done by spec."""
     snapshots: int = 0
     dangling: tuple[int, ...] = ()
     """Rows of each position delete file whose data file is gone: nobody reads it, summaries go on counting them."""
@@ -123,16 +125,16 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """What to rewrite, in this order. `left` are bytes for a later run."""
+    """What to rewrite, in this order; manifests by partition spec. `left` are bytes for a later run."""
 
     rewrites: tuple[Rewrite, ...] = ()
-    manifests: bool = False
+    manifests: tuple[int, ...] = ()
     dangling: bool = False
     left: int = 0
     reasons: tuple[str, ...] = field(default=())
 
     def __bool__(self) -> bool:
-        return bool(self.rewrites) or self.manifests or self.dangling
+        return bool(self.rewrites or self.manifests) or self.dangling
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON for `--dry-run` and metadata."""
@@ -147,7 +149,7 @@ class CompactionPlan:
                 }
                 for each in self.rewrites
             ],
-            "manifests": self.manifests,
+            "manifests": bool(self.manifests),
             "dangling_deletes": self.dangling,
             "bytes_left": self.left,
             "reasons": list(self.reasons),
@@ -172,7 +174,7 @@ def plan_compaction(layout: Layout, limits: Compaction, now: datetime) -> Compac
     fragmented = _fragmented(layout)
     return CompactionPlan(
         rewrites=tuple(groups[:COMMITS]),
-        manifests=fragmented,
+        manifests=layout.scattered if fragmented else (),
         dangling=_dangling(layout, limits),
         left=left,
         reasons=tuple(_reasons(layout, limits, needs, now, fragmented=fragmented)),
@@ -266,11 +268,22 @@ def _rewrite(needs: Sequence[_Need], below: int, most: int | None, *, hot: bool)
     )
 
 
-def _fragmented(layout: Layout) -> bool:
-    """So many manifests, each far smaller than it could be."""
-    return (
-        layout.manifests >= MANY_MANIFESTS and layout.manifest_bytes < layout.manifests * MANIFEST_BYTES / 4
+def scattered(sizes: Mapping[tuple[int, int], Sequence[int]]) -> tuple[int, ...]:
+    """The partition specs, of (spec, content) -> the sizes of its manifests, where some kind's are many and small."""
+    return tuple(
+        sorted({spec for (spec, _), each in sizes.items() if len(each) > 1 and _tiny(len(each), sum(each))})
     )
+
+
+def _tiny(manifests: int, size: int) -> bool:
+    """Each far smaller than it could be."""
+    return size < manifests * MANIFEST_BYTES / 4
+
+
+def _fragmented(layout: Layout) -> bool:
+    """So many tiny manifests, and not each the only one of its spec."""
+    many = layout.manifests >= MANY_MANIFESTS
+    return many and _tiny(layout.manifests, layout.manifest_bytes) and bool(layout.scattered)
 
 
 def _dangling(layout: Layout, limits: Compaction) -> bool:

@@ -108,9 +108,10 @@ def _act(lake: Lake, name: str, limits: Compaction, plan: CompactionPlan, until:
     if plan.dangling and time.monotonic() < until:
         _rewrite_deletes(lake, name, done)
         pause_point("compacted")
-    if plan.manifests and time.monotonic() < until:
-        _rewrite_manifests(lake, name, done)
-        pause_point("manifests_rewritten")
+    for spec in plan.manifests:
+        if time.monotonic() < until:
+            _rewrite_manifests(lake, name, spec, done)
+            pause_point("manifests_rewritten")
     return done
 
 
@@ -132,12 +133,13 @@ def _rewrite_deletes(lake: Lake, name: str, done: _Done) -> None:
         done.commits += int(found["rewritten_delete_files_count"] > 0)
 
 
-def _rewrite_manifests(lake: Lake, name: str, done: _Done) -> None:
-    call = lake.call("rewrite_manifests", name, "use_caching => false")
+def _rewrite_manifests(lake: Lake, name: str, spec: int, done: _Done) -> None:
+    """One commit."""
+    call = lake.call("rewrite_manifests", name, f"use_caching => false, spec_id => {spec}")
     found = _call(lake, call, "the list of manifests", done)
     if found is not None:
-        done.commits += 1
-        done.manifests = found["rewritten_manifests_count"]
+        done.commits += int(found["rewritten_manifests_count"] > 0)
+        done.manifests += found["rewritten_manifests_count"]
 
 
 def _call(lake: Lake, call: str, what: str, done: _Done) -> Row | None:

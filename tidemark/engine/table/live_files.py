@@ -23,7 +23,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
 from tidemark.domain.columns.partition_filter import PartitionValue, partition_where
-from tidemark.domain.maintenance.compaction import Layout, Partition
+from tidemark.domain.maintenance.compaction import Layout, Partition, scattered
 from tidemark.engine.access.snapshots import is_compaction
 
 PARALLEL = 8
@@ -81,9 +81,20 @@ def read_layout(table: Table) -> Layout:
         partitions=tuple(_partition(metadata, catalog, key, found) for key, found in gathered.items()),
         manifests=len(manifests),
         manifest_bytes=sum(each.manifest_length for each in manifests),
+        scattered=_scattered(metadata, manifests),
         snapshots=len(metadata.snapshots),
         dangling=tuple(dangling),
     )
+
+
+def _scattered(metadata: TableMetadata, manifests: Sequence[ManifestFile]) -> tuple[int, ...]:
+    """Without specs of a column that is gone: Iceberg rewrites none of these."""
+    specs, schema = metadata.specs(), metadata.schema()
+    sizes = defaultdict[tuple[int, int], list[int]](list)
+    for each in manifests:
+        if all(schema.find_column_name(part.source_id) for part in specs[each.partition_spec_id].fields):
+            sizes[each.partition_spec_id, each.content].append(each.manifest_length)
+    return scattered(sizes)
 
 
 def _live_entries(manifest: ManifestFile, io: FileIO) -> Sequence[ManifestEntry]:
