@@ -160,3 +160,21 @@ def test_a_row_from_beyond_every_datetime_holds_back_no_retention(microseconds, 
         spark=lambda: SimpleNamespace(sql=lambda _text: answer), identifier=lambda name: name
     )
     assert expire_rows._oldest_unmerged(lake, SimpleNamespace(table="shop.orders"), "true") == oldest
+
+
+def test_rows_that_come_in_meanwhile_are_not_taken_from_those_that_are_deleted(tmp_path):
+    """Given ten rows of which three are deleted, when twenty come in before that and thirty after, then three is what is told."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("shop")
+    table = catalog.create_table("shop.orders", pa.schema([("id", pa.int64())]))
+
+    def batch(*ids):
+        table.append(pa.table({"id": list(range(*ids))}), snapshot_properties={LEDGER_PROPERTY: "{}"})
+
+    batch(10)
+    since = table.metadata.current_snapshot_id
+    batch(10, 30)
+    table.delete("id < 3")
+    batch(30, 60)
+    assert expire_rows._rows_deleted(table.metadata, since) == 3
+    assert expire_rows._rows_deleted(table.metadata, table.metadata.current_snapshot_id) == 0

@@ -51,6 +51,7 @@ from tidemark.engine.table.branch import (
 from tidemark.engine.table.lease import existing, lease, wanted_by_ingest
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import move_to
+from tidemark.engine.verify.provenance import others_since
 
 PATIENT = 10
 """Times that a delete is tried which any commit of the ingest beats."""
@@ -104,7 +105,7 @@ def expire_rows(lake: Lake, contract: Contract, *, until: float, dry_run: bool) 
         else:
             merged = _Merged(lake, contract, contract.retention, cut)
             done = conflicts.tried("a file", merged.delete, PATIENT)
-    gone = _live_rows(table) - _live_rows(existing(lake, name))
+    gone = _rows_deleted(existing(lake, name), table.metadata.current_snapshot_id)
     unread = [_UNREAD] if done is False else []
     return Gain(
         name,
@@ -113,7 +114,7 @@ def expire_rows(lake: Lake, contract: Contract, *, until: float, dry_run: bool) 
         reason="; ".join([f"rows before {cut.before:%Y-%m-%d %H:%M} UTC", *unread, *conflicts.gave_up]),
         numbers={
             "files": len(tasks),
-            "rows_deleted": max(0, gone),
+            "rows_deleted": gone,
             "conflicts": conflicts.count,
             "seconds": time.perf_counter() - began,
         },
@@ -314,5 +315,11 @@ def _oldest_unmerged(lake: Lake, contract: Contract, merged_rows: str) -> dateti
     return moment(oldest, per_second=1_000_000)
 
 
-def _live_rows(table: Table) -> int:
-    return totals_of(table, table.metadata.current_snapshot()).live_rows
+def _rows_deleted(table: Table, since: int | None) -> int:
+    """By what came to main after snapshot `since` and is neither a batch nor a compaction."""
+    metadata, found = table.metadata, 0
+    for each in others_since(metadata, metadata.current_snapshot_id, since):
+        own = metadata.snapshot_by_id(each.snapshot_id)
+        parent = metadata.snapshot_by_id(own.parent_snapshot_id or 0) if own else None
+        found += totals_of(table, parent).live_rows - totals_of(table, own).live_rows
+    return max(0, found)
