@@ -18,7 +18,7 @@ PARTITIONS, KEYS = 3, 40
 
 
 class Log:
-    """Random events of some keys, some of which lack a part of theirs; a key may be in any partition."""
+    """Random events of some keys, some of which lack a part of theirs, deletes apart; a key may be in any partition."""
 
     def __init__(self, dice):
         self.dice, self.events, self.epoch, self.next = dice, [], 0, dict.fromkeys(range(PARTITIONS), 0)
@@ -31,8 +31,8 @@ class Log:
                 self.next[partition],
                 self.next[partition] + self.dice.randint(1, 3),
             )
-            key = self.dice.randrange(KEYS), self.dice.choice(["a", "b", None])
             value = self.dice.choice([None, "x", "y"])
+            key = self.dice.randrange(KEYS), self.dice.choice(["a", "b", None] if value else ["a", "b"])
             self.events.append(((self.epoch, offset, partition), key, value))
             at = NOON + timedelta(seconds=self.dice.randrange(100))
             kafka = ("t", partition, offset, at, 0, None, None, None, value is None, self.epoch)

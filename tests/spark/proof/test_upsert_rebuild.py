@@ -12,6 +12,7 @@ from dying import dying_at
 from upserted import FIELDS, Upserted
 
 from tidemark.domain.config.contract import Snapshots
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Refused
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.access.main_history import ancestors
@@ -300,3 +301,63 @@ def test_an_upsert_table_that_has_paused_for_long_goes_on_by_offsets(lakehouse):
     made.merge()
     assert made.rows() == {1: "a2", 2: "b"}
     assert newest(made)["action"] == "merge"
+
+
+def test_deletes_that_were_read_for_another_key_are_not_left_out_without_a_word(lakehouse):
+    """Given tombstones that were read for the Kafka key, when a column becomes the key, then nothing is merged until a
+    replay gives them theirs, or someone accepts that their rows stay, which covers no later ones."""
+    made = Upserted(lakehouse, partitions=2)
+    by_kafka_key = {"key": None, "upsert": {"keys": ["_kafka.key"]}}
+    made.declare(**by_kafka_key)
+    made.send((1, "a"), (2, "b"), (3, "c"), (4, "d"), (1, None), (4, None), (4, "again"))
+    assert made.append.run().rows.written == 7
+    by_id(made, "by_id")
+    told = stop(made)
+    assert f"2 deletes of {made.append.name} lack a part of the key (id)" in told
+    replays = {
+        p: (f"tidemark replay {made.append.name} --partition {p} --from {at} ", at)
+        for p, at in ((0, 2), (1, 2))
+    }
+    for p, (words, at) in replays.items():
+        assert f"{words}--to {at + 1} " in told
+        replay_range(lakehouse.lake, made.append.contract, p, at, at + 1, ADA)
+    made.merge()
+    assert made.rows() == {2: "b", 3: "c", 4: "again"}
+    with pytest.raises(Refused, match="nothing to accept"):
+        accept(made)
+
+    made.declare(**by_kafka_key)
+    made.send((3, None))
+    made.append.run()
+    by_id(made, "by_id")
+    assert "1 deletes of" in stop(made), "also a table that has rows"
+    accept(made)
+    made.merge()
+    assert made.rows() == {2: "b", 3: "c", 4: "again"}
+    assert newest(made)["no_keys"] == [0, made.append.ledger["next"]]
+    made.both((5, "e"), (2, None))
+    assert made.rows() == {3: "c", 4: "again", 5: "e"}
+    new_append_table(made)
+    made.merge()
+    assert made.rows() == {4: "again", 5: "e"}, "read anew they name their rows"
+
+    made.declare(**by_kafka_key)
+    made.send((5, None))
+    made.append.run()
+    by_id(made, "by_id_anew")
+    assert f"1 deletes of {made.append.name}" in stop(made)
+
+
+def by_id(made, table):
+    """The contract names the column as key, and an upsert table for it."""
+    name = f"{made.append.contract.namespace}.{made.topic.name}_{table}"
+    made.declare(upsert={"keys": ["id"], "table": name})
+    made.current = upsert_table_of(made.append.contract)
+    made.name = made.current.contract.table
+    made.lakehouse.close()
+
+
+def stop(made):
+    error = catch_up_merges(made.lakehouse.lake, made.current, "test").error
+    assert error["state"] == "misconfigured"
+    return error["message"]

@@ -89,6 +89,8 @@ class MergeLedger(BaseModel):
     to be missing."""
     no_truncates: tuple[int, dict[int, int]] | None = None
     """(epoch, partition -> offset) of the last truncate that was skipped, likewise accepted."""
+    no_keys: tuple[int, dict[int, int]] | None = None
+    """(epoch, partition -> offset) before which deletes that lack a part of the key were accepted to be missing."""
     own_topic_only: bool = False
     """Someone has accepted that rows of a backfill from elsewhere are not in it."""
     why: str = ""

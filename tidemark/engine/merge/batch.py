@@ -19,8 +19,10 @@ from tidemark.engine.access.conditions import any_of, expired
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import checkpointed
 from tidemark.engine.access.table_state import load
+from tidemark.engine.merge.append_rows import append_rows, require_keys
 from tidemark.engine.merge.event import (
     AFTER,
+    DELETE,
     ERASED,
     KEY,
     KIND,
@@ -86,13 +88,14 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
     """Read the append rows of a plan and reduce them with what is stored of their keys.
 
     Raises:
-        Stopped: a truncate event came, and the contract says `on_truncate: stop`.
+        Stopped: a truncate event came, and the contract says `on_truncate: stop`; or a delete names no row.
     """
     shape, alone = plan.shape, _is_alone(plan)
-    came = events(
-        _append(lake, plan, merge_filters.unmerged(plan.rows)), shape, plan.pair.columns, F.lit(NEW)
-    )
+    append = append_rows(lake, plan.pair, merge_filters.unmerged(plan.rows))
+    came = events(append, shape, plan.pair.columns, F.lit(NEW))
     facts = _facts(came, shape)
+    if facts["keyless"]:
+        require_keys(lake, plan.pair, shape, plan.rows)
     truncated = _truncated(plan, facts)
     fresh = came.where((F.col(KIND) != TRUNCATE) & ~null_key(shape.current))
     newest = None
@@ -145,11 +148,6 @@ def target(lake: Lake, plan: MergePlan) -> DataFrame:
     return head_rows(lake, plan.state)
 
 
-def _append(lake: Lake, plan: MergePlan, condition: str, snapshot: int | None = None) -> DataFrame:
-    reader = lake.spark().read.option("versionAsOf", str(snapshot or plan.append_snapshot))
-    return reader.table(lake.identifier(plan.current.append.table)).where(condition)
-
-
 def _facts(came: DataFrame, shape: UpsertColumns) -> Mapping[str, Any]:
     """One look at the events: how many, which truncate, how far the keys reach."""
     at = F.col(PLACE)
@@ -165,6 +163,7 @@ def _facts(came: DataFrame, shape: UpsertColumns) -> Mapping[str, Any]:
         came.agg(
             F.count("*").alias("n"),
             F.count_if(null_key(shape.current)).alias("null_key"),
+            F.count_if((F.col(KIND) == DELETE) & null_key(shape.current)).alias("keyless"),
             F.count_if(truncates).alias("truncates"),
             F.max(F.unix_millis(at["timestamp"])).alias("last"),
             F.min(at["epoch"]).alias("first_epoch"),
@@ -209,14 +208,14 @@ def _touched(lake: Lake, plan: MergePlan, fresh: DataFrame) -> DataFrame:
     append = load(lake.catalog, plan.current.append.table)
     if named is None or append is None or append.metadata.snapshot_by_id(named) is None:
         return keys
-    replaced = _append(lake, plan, touched, named)
+    replaced = append_rows(lake, plan.pair, touched, named)
     return keys.unionByName(replaced.select(key_columns(plan.shape).alias(KEY)))
 
 
 def _merged_before(lake: Lake, plan: MergePlan, touched: DataFrame) -> DataFrame:
     """After a replay, all older events of the keys that it touched: what it replaced may have been their newest."""
     merged = f"{merge_filters.up_to_end(plan.rows)} AND NOT {merge_filters.unmerged(plan.rows)}"
-    past = events(_append(lake, plan, merged), plan.shape, plan.pair.columns, F.lit(NEW))
+    past = events(append_rows(lake, plan.pair, merged), plan.shape, plan.pair.columns, F.lit(NEW))
     past = past.where((F.col(KIND) != TRUNCATE) & ~null_key(plan.current))
     return past.join(touched, KEY, "left_semi")
 
@@ -274,7 +273,7 @@ def _stored(
     reloaded = merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded)
     undone, untold, retold = F.expr(reloaded), F.lit(False), F.lit(False)
     if plan.pair.cut is not None and plan.rows.reloaded:
-        place, there = F.col("_kafka"), _append(lake, plan, reloaded).select("_kafka")
+        place, there = F.col("_kafka"), append_rows(lake, plan.pair, reloaded).select("_kafka")
         there = there.select(*(place[name].alias(f"_tidemark_{name}") for name in _OFFSET)).distinct()
         rows = rows.join(there, [place[name] == F.col(f"_tidemark_{name}") for name in _OFFSET], "left")
         gone = F.col("_tidemark_offset").isNull()

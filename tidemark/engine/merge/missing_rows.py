@@ -90,7 +90,7 @@ def _unmade_missing(pair: Pair) -> str:
     return (
         f"{pair.append.ledger.unmade} tombstones or truncates of earlier epochs of {pair.current.append.table} were "
         "counted while the contract had no `upsert`, and are no rows: the keys that they deleted would be there. Their "
-        f"topic is gone, so they cannot be read again. Made of the rows all the same: {_accept(pair)}"
+        f"topic is gone, so they cannot be read again. {read_again(pair, {})}"
     )
 
 
@@ -105,7 +105,7 @@ def _tombstones_missing(pair: Pair) -> str:
     return (
         f"{sum(counted.values())} tombstones of {pair.current.append.table} were counted while the contract had no "
         f"`upsert`, and are no rows: the keys that they deleted would be there. "
-        + _read_again(pair, {p: (ledger.start.get(p, 0), ledger.next[p]) for p in counted})
+        + read_again(pair, {p: (ledger.start.get(p, 0), ledger.next[p]) for p in counted})
     )
 
 
@@ -121,7 +121,7 @@ def _truncates_missing(pair: Pair) -> str:
     return (
         f"The source of {pair.current.append.table} was emptied (truncate event at offset {places}) while the contract "
         "had no `upsert`: the event was skipped and is no row, so rows from before it would be there. "
-        + _read_again(pair, {p: (offset, offset + 1) for p, offset in found[1].items()})
+        + read_again(pair, {p: (offset, offset + 1) for p, offset in found[1].items()})
     )
 
 
@@ -142,7 +142,10 @@ def _counted(contract: Contract, ledger: Ledger) -> dict[int, int]:
     return {p: c.tombstones for p, c in sorted(ledger.totals.items()) if c.tombstones}
 
 
-def _read_again(pair: Pair, ranges: dict[int, tuple[int, int]]) -> str:
+def read_again(pair: Pair, ranges: dict[int, tuple[int, int]]) -> str:
+    """What reads records again (partition -> offsets of the first and behind the last), or lets them be missing."""
+    if not ranges:
+        return f"Made of the rows all the same: {_accept(pair)}"
     table = pair.current.append.table
     replays = "; ".join(
         f"tidemark replay {table} --partition {p} --from {start} --to {end} --reason …"

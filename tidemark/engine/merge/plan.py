@@ -106,6 +106,7 @@ class MergePlan:
             tidemark=__version__,
             no_tombstones=no_tombstones,
             no_truncates=no_truncates,
+            no_keys=self.state.merged.no_keys if self.state.merged else None,
             own_topic_only=self.state.merged.own_topic_only if self.state.merged else False,
         )
 

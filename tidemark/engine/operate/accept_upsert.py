@@ -4,16 +4,18 @@ from uuid import uuid4
 
 from tidemark import __version__
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import UpsertTable, upsert_tables
+from tidemark.domain.config.upsert import UpsertTable, upsert_faults, upsert_tables
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.merge_ledger import MergeLedger, merge_id
-from tidemark.domain.ledger.merge_plan import Rebuild
+from tidemark.domain.ledger.merge_plan import Merge, Rebuild
 from tidemark.domain.states import Acceptance
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.merge.append_rows import keyless
 from tidemark.engine.merge.missing_rows import lacking, tombstones, truncates
 from tidemark.engine.merge.pair import Pair, next_step, read_pair
 from tidemark.engine.merge.plan import LIMIT
-from tidemark.engine.merge.table import prepare
+from tidemark.engine.merge.table import made_otherwise, prepare
+from tidemark.engine.merge.upsert_columns import UpsertColumns
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.operations import Operation, Signature, log_operation
@@ -67,7 +69,9 @@ def _first_load(lake: Lake, current: UpsertTable, what: Acceptance, signature: S
         lake.state(append)  # stops where it is there without its ledger
         raise unloaded(lake, append)
     state = pair.state
-    if state.exists and not (state.ledger_lost or lacking(pair) or _merges_stop(lake, pair)):
+    known = state.ledger_lost or lacking(pair) or _merges_stop(lake, pair)
+    no_keys = None if known or not state.exists else _no_keys(lake, pair)
+    if state.exists and not (known or no_keys):
         raise Refused(
             f"{table}: nothing to accept with --first-load: the ledger is there",
             next_step=f"tidemark status {table}",
@@ -78,7 +82,7 @@ def _first_load(lake: Lake, current: UpsertTable, what: Acceptance, signature: S
             state = prepare(lake, current, state, pair.columns, signature.run_id)
         if pair.state.exists or lacking(pair):
             act = act_of(signature, "accept", state.head, what=what, trimmed=pair.trimmed)
-            publish_receipt(lake, state, _anew(pair, signature), act=act)
+            publish_receipt(lake, state, _anew(pair, signature, no_keys), act=act)
     return log_operation(
         lake,
         signature,
@@ -95,8 +99,19 @@ def _merges_stop(lake: Lake, pair: Pair) -> bool:
     return not pair.whole and isinstance(next_step(lake, pair, LIMIT), Rebuild)
 
 
-def _anew(pair: Pair, signature: Signature) -> MergeLedger:
-    current = pair.current
+def _no_keys(lake: Lake, pair: Pair) -> tuple[int, dict[int, int]] | None:
+    """Up to where the next merge stops for deletes that lack a part of the key, as a merge ledger notes it."""
+    current, state, step = pair.current, pair.state, next_step(lake, pair, LIMIT)
+    if state.columns is None or not isinstance(step, Merge | Rebuild):
+        return None
+    if upsert_faults(current, pair.columns) or made_otherwise(current, state):
+        return None
+    found = keyless(lake, pair, UpsertColumns(current, state.columns), step.rows)
+    return (step.rows.end_epoch, dict(step.rows.end)) if found else None
+
+
+def _anew(pair: Pair, signature: Signature, no_keys: tuple[int, dict[int, int]] | None) -> MergeLedger:
+    current, merged = pair.current, pair.state.merged
     return MergeLedger(
         action="rebuild",
         append_table=current.append.table,
@@ -110,5 +125,6 @@ def _anew(pair: Pair, signature: Signature) -> MergeLedger:
         tidemark=__version__,
         no_tombstones=tombstones(pair),
         no_truncates=truncates(pair),
-        own_topic_only=pair.elsewhere or (pair.state.merged is not None and pair.state.merged.own_topic_only),
+        no_keys=no_keys or (merged.no_keys if merged else None),
+        own_topic_only=pair.elsewhere or (merged is not None and merged.own_topic_only),
     )
