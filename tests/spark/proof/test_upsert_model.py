@@ -34,7 +34,7 @@ class Trial:
         self.log = AppendLog(
             lakehouse,
             COLUMNS,
-            value={"format": "json", "envelope": "debezium"},
+            value={"format": "avro", "envelope": "debezium"},
             format_version=format_version,
             upsert={**keys, **upsert},
         )
@@ -182,7 +182,7 @@ def test_a_tombstone_has_no_place_in_the_databases_log(lakehouse, deletes):
         "on_truncate": "apply",
         "deletes": deletes,
     }
-    value = {"format": "json", "envelope": "debezium"}
+    value = {"format": "avro", "envelope": "debezium"}
     log, sent = AppendLog(lakehouse, COLUMNS, value=value, upsert=keys), []
     for commit in (
         [Event(0, 0, 0, 100, "old", time=1, pos=100), Event(0, 0, 1, None, None, time=50)],
@@ -207,7 +207,7 @@ def test_what_a_delete_says_of_the_row_before_it_is_no_order_of_its_own(lakehous
     """Given deletes that tell the oldest order there is (columns that Postgres did not know), or that of the newest
     event from a lower partition, when they are merged, and replayed, then they take the row; what is newer comes."""
     keys = {"keys": ["log", "account.id"], "order_by": ["ts"], "deletes": deletes}
-    log, sent = AppendLog(lakehouse, COLUMNS, value={"format": "json", "envelope": envelope}, upsert=keys), []
+    log, sent = AppendLog(lakehouse, COLUMNS, value={"format": "avro", "envelope": envelope}, upsert=keys), []
     took = [Event(0, 0, 1, 0, None, time=2, op="d"), Event(1, 0, 2, 7, None, time=2, op="d")]
     again = {"kind": "replay", "touched": {0: [(1, 3)]}, "without": "_cdc.op = 'd'"}
     for commit, how in (
@@ -232,7 +232,7 @@ def test_what_a_replay_brings_or_takes_is_told_as_if_it_had_always_been_so(lakeh
     """Given rows and marks with values of older events than their newest, when a replay brings or takes such an event,
     then they hold what they would hold if all had come in order."""
     keys = {"keys": ["log", "account.id"], "deletes": deletes}
-    log = AppendLog(lakehouse, COLUMNS, value={"format": "json", "envelope": "debezium"}, upsert=keys)
+    log = AppendLog(lakehouse, COLUMNS, value={"format": "avro", "envelope": "debezium"}, upsert=keys)
     told = ["first", "late", UNKNOWN], ["first", "taken", UNKNOWN], ["late", UNKNOWN], ["first", "late", None]
     sent = [
         Event(key, 0, 10 * key + n, None, value, time=10 * key + n)

@@ -412,6 +412,35 @@ def test_the_memory_of_deletes_is_no_append_table(installation):
         ("string", "[_kafka.key, id]", "upsert.keys.1", "there is no column id", None),
         ("avro", "[_kafka.kee]", "upsert.keys.0", "there is no column _kafka.kee", "_kafka.key"),
         ("avro", "{keys: [a], order_by: []}", "upsert.order_by", "must not be empty", None),
+        (
+            "json, envelope: debezium_flat, fields: {id: bigint}",
+            "[idd]",
+            "upsert.keys.0",
+            "there is no column idd",
+            "id",
+        ),
+        (
+            "json, envelope: debezium, fields: {id: bigint}",
+            "{keys: [id], order_by: [lsn]}",
+            "upsert.order_by.0",
+            "there is no column lsn",
+            None,
+        ),
+        ("json, envelope: debezium", "[id]", "upsert.keys.0", "there is no column id", None),
+        (
+            "json, fields: {id: bigint, _Is_Deleted: boolean}",
+            "{keys: [id], deletes: soft}",
+            "upsert.deletes",
+            "a column _is_deleted, and _Is_Deleted is one of the topic",
+            "hard",
+        ),
+        (
+            "avro",
+            "{keys: [id], partition_by: [day(a), hour(a)]}",
+            "upsert.partition_by.1",
+            "hour(a) repeats another transform of a",
+            None,
+        ),
     ],
 )
 def test_columns_that_cannot_be_there_are_named_offline(
@@ -444,6 +473,24 @@ def test_columns_that_cannot_be_there_are_named_offline(
             "s is struct<a: int, _extra: string>, which has no order",
         ),
         ("string", "event_time: at", "event_time", "there is no column at"),
+        (
+            "json, envelope: debezium, fields: {id: bigint}",
+            "sort_by: [idd]",
+            "sort_by.0",
+            "there is no column idd (did you mean id?)",
+        ),
+        (
+            "json, fields: {id: bigint}",
+            "upsert: {keys: [id], partition_by: [id, 'day(id)']}",
+            "upsert.partition_by.1",
+            "day(id): day does not apply to long",
+        ),
+        (
+            "json, fields: {id: bigint}",
+            "upsert: {keys: [id], sort_by: [idd]}",
+            "upsert.sort_by.0",
+            "there is no column idd (did you mean id?)",
+        ),
     ],
 )
 def test_a_layout_that_declared_columns_cannot_give_is_refused_offline(
@@ -459,7 +506,12 @@ def test_a_layout_on_what_every_table_has_is_fine(installation):
         "partition_by: [day(_kafka.timestamp), 'bucket(4, _kafka.key)']\nsort_by: [at]"
     )
     installation.contract("topic: b\nvalue: {format: avro}\npartition_by: [day(att)]", "b.yaml")
-    assert [each.topic for each in installation.platform(PLATFORM).load().contracts] == ["a", "b"]
+    installation.contract(
+        "topic: c\nvalue: {format: json, envelope: debezium, fields: {id: bigint}}\n"
+        "upsert: {keys: [id], order_by: [_cdc.pos], deletes: soft, partition_by: [_is_deleted, day(_cdc.ts)]}",
+        "c.yaml",
+    )
+    assert [each.topic for each in installation.platform(PLATFORM).load().contracts] == ["a", "b", "c"]
 
 
 def test_every_problem_of_every_file_is_reported_at_once_and_in_order(installation):

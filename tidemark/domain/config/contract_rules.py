@@ -7,7 +7,7 @@ from tidemark.domain.columns.partitioning import TIME_TRANSFORMS
 from tidemark.domain.config.contract import REGISTRY_FORMATS, ContractKeys, Declaration, Value
 from tidemark.domain.config.event_rules import event_findings
 from tidemark.domain.config.key_rules import key_findings
-from tidemark.domain.config.layering import Finding
+from tidemark.domain.config.layering import Finding, KeyPath
 from tidemark.domain.config.layout_rules import layout_findings, rule_findings
 from tidemark.domain.config.naming import table_fault
 from tidemark.domain.config.platform import Platform
@@ -180,12 +180,15 @@ def _group(named: str) -> Iterator[Finding]:
 
 
 def _partitions(said: ContractKeys) -> Iterator[Finding]:
-    seen: set[tuple[str, str]] = set()
-    for place, field in enumerate(said.partition_by or ()):
-        kind = "time" if field.transform in TIME_TRANSFORMS else field.transform
-        if (kind, field.column) in seen:
-            yield Finding(("partition_by", place), f"{field} repeats another transform of {field.column}")
-        seen.add((kind, field.column))
+    upsert = said.upsert.partition_by if said.upsert else None
+    for block, fields in (((), said.partition_by), (("upsert",), upsert)):
+        seen: set[tuple[str, str]] = set()
+        for place, field in enumerate(fields or ()):
+            kind = "time" if field.transform in TIME_TRANSFORMS else field.transform
+            if (kind, field.column) in seen:
+                key: KeyPath = (*block, "partition_by", place)
+                yield Finding(key, f"{field} repeats another transform of {field.column}")
+            seen.add((kind, field.column))
 
 
 def _names(said: Declaration, platform: Platform) -> Iterator[Finding]:
