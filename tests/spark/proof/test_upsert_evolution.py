@@ -1,6 +1,8 @@
 """Rule: an upsert table follows the columns of its append table, whatever its merges read of the rows that are there."""
 
 import json
+import math
+import struct
 import uuid
 from datetime import UTC, datetime
 
@@ -8,7 +10,17 @@ import pytest
 from append_log import AppendLog
 from topics import Topic
 
-from tidemark.domain.columns.types import INT, KAFKA_COLUMN, LONG, STRING, Field, ListType, Struct
+from tidemark.domain.columns.types import (
+    DOUBLE,
+    FLOAT,
+    INT,
+    KAFKA_COLUMN,
+    LONG,
+    STRING,
+    Field,
+    ListType,
+    Struct,
+)
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.merge import table as merge_table
@@ -94,6 +106,45 @@ def test_a_merge_after_new_and_wider_columns_knows_the_rows_of_before(lakehouse,
     left = merged()
     assert left[0] == expected[0]
     assert (3 in left) == (deletes == "soft")
+
+
+def test_a_delete_is_remembered_for_a_float_that_becomes_a_double(lakehouse):
+    """Given keys and order columns that are floats, when rows are deleted and both become doubles, then older events of
+    these keys bring no row back, and newer ones do."""
+    columns = Struct((Field("id", FLOAT), Field("v", FLOAT), KAFKA_COLUMN))
+    upsert = {"keys": ["id"], "order_by": ["v"]}
+    log = AppendLog(lakehouse, columns, value={"format": "avro"}, upsert=upsert)
+    keys = (0.1, 0.5, 0.2, math.nan, math.inf)
+    of_float = [struct.unpack("f", struct.pack("f", key))[0] for key in keys]
+
+    def merged(events):
+        rows = [
+            (*event, kafka(log.ledger.next.get(0, 0) + n, tombstone=event[1] is None)) for n, event in events
+        ]
+        log.commit(rows, {0: log.ledger.next.get(0, 0) + len(rows)})
+        outcome = catch_up_merges(log.lake, log.current, "test")
+        if outcome.state == "schema_review":
+            approve(
+                log.lake, log.current.contract, outcome.error["plan"], Signature("ada", "a test", run_id="r")
+            )
+            outcome = catch_up_merges(log.lake, log.current, "test")
+        assert outcome.error is None, outcome.error["message"]
+        found = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
+        return {row["id"]: row["v"] for row in found}
+
+    assert len(merged(enumerate((key, 0.1) for key in keys))) == len(keys)
+    assert merged(enumerate((key, None) for key in keys)) == {}
+    for column in ("id", "v"):
+        table = log.lake.identifier(log.contract.table)
+        log.lake.spark().sql(f"ALTER TABLE {table} ALTER COLUMN {column} TYPE double")
+    log.columns = Struct((Field("id", DOUBLE), Field("v", DOUBLE), KAFKA_COLUMN))
+    older, newer = 0.100000001, 0.1000001
+    assert merged(enumerate((key, older) for key in of_float)) == {}
+    assert merged(enumerate([(of_float[0], newer), (of_float[1], newer), (0.1, older)])) == {
+        of_float[0]: newer,
+        of_float[1]: newer,
+        0.1: older,
+    }
 
 
 def test_a_merge_that_published_while_another_let_the_table_grow_is_not_merged_again(lakehouse, monkeypatch):

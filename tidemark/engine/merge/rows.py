@@ -136,19 +136,27 @@ def _no_row(shape: UpsertColumns) -> Column:
 
 
 def to_remember(winners: DataFrame, shape: UpsertColumns) -> DataFrame:
-    """What the memory must hold of winners: new deletes, and the places of others that may yet take what comes late."""
+    """What the memory must hold of winners: new deletes, and the places of others that may yet take what comes late.
+
+    A float is written with the digits of its double: the column may be one by the time that it is read.
+    """
     deletes = winners.where((F.col(KIND) == DELETE) & (F.col(ORIGIN) == NEW))
     others = winners.select(KEY, F.explode(OTHERS).alias(PLACE))
-    order = [F.col(ORDER)[name].alias(name) for name in shape.order_names]
+    key, told = F.col(KEY).cast(_doubles(shape.key_type())), F.col(ORDER).cast(_doubles(shape.order_type()))
+    order = [told[name].alias(name) for name in shape.order_names]
     position = F.when(F.col(ORDER).isNotNull(), F.struct(*order, AFTER))
     parts = (deletes.select(KEY, position.alias("position"), PLACE), others)
     found = parts[0].unionByName(parts[1], allowMissingColumns=True)
     return found.select(
-        F.to_json(KEY, _JSON).alias("key"),
+        F.to_json(key, _JSON).alias("key"),
         F.to_json("position", _JSON).alias("position"),
         *(F.col(PLACE)[name].alias(name) for name in _PLACE_FIELDS),
         F.current_timestamp().alias("at"),
     )
+
+
+def _doubles(struct: str) -> str:
+    return struct.replace(": float", ": double")
 
 
 def reduced(found: DataFrame, shape: UpsertColumns) -> DataFrame:
