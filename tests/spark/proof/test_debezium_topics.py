@@ -13,6 +13,8 @@ from tests.support.debezium import change, framed, register, semantic
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.plan.proposal import propose
 from tidemark.engine.lane.merge_catch_up import catch_up_merges
+from tidemark.engine.preview.foresee import foresee
+from tidemark.engine.preview.foresee_upsert import foresee_upsert
 from tidemark.engine.preview.survey import survey
 
 TIME = debezium.TIME
@@ -39,6 +41,32 @@ def topic(lakehouse):
 
 def row(number, **more):
     return {"id": number, **dict.fromkeys(COLUMNS), **more}
+
+
+def test_a_topic_of_debezium_s_own_records_has_no_current_state_until_a_row_comes(lakehouse, topic):
+    """Given a topic that a pattern with `upsert` has matched, and that holds no rows, then it is skipped, and nothing is to be merged; when a row comes after all, then it is."""
+    keys, beats = register(topic, "key", KEY), register(topic, "value", debezium.HEARTBEAT)
+    topic.send_raw([(None, framed(beats, debezium.HEARTBEAT, {"ts_ms": 5}), 0)])
+    key = {"format": "avro", "fields": ["id"]}
+    table = lakehouse.table(topic, value={"envelope": "debezium"}, key=key, upsert=["id"])
+    current = upsert_table_of(table.contract)
+
+    def merged():
+        assert foresee_upsert(lakehouse.lake, current).verdict == "nothing"
+        outcome = table.run()
+        assert (outcome.state, outcome.error) == ("fresh", None)
+        return catch_up_merges(lakehouse.lake, current, "test")
+
+    outcome = merged()
+    assert (outcome.state, outcome.error, outcome.commits) == ("fresh", None, 0)
+    assert foresee(lakehouse.lake, table.contract).verdict == "nothing"
+    assert merged().commits == 0
+    assert not lakehouse.catalog.table_exists(current.contract.table)
+    schema = debezium.envelope_schema(COLUMNS)
+    value = framed(register(topic, "value", schema), schema, change("c", after=row(1)))
+    topic.send_raw([(framed(keys, KEY, {"id": 1}), value, 0)])
+    assert merged().commits == 1
+    assert len(lakehouse.catalog.load_table(current.contract.table).scan().to_arrow()) == 1
 
 
 def test_a_topic_of_envelopes_becomes_rows_with_their_changes(lakehouse, topic):

@@ -12,7 +12,7 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.formats.debezium import CDC
 from tidemark.domain.formats.json_nodes import EXTRA
 from tidemark.engine.access.registry import RegisteredSchema
-from tidemark.engine.schema.keys import key_decoding
+from tidemark.engine.schema.keys import key_decoding, untold_keys
 
 TABLE = Struct((Field("_id", LONG), Field("note", STRING), Field(EXTRA, STRING), CDC, KAFKA_COLUMN))
 
@@ -82,6 +82,19 @@ def test_a_tombstone_deletes_no_row_of_another_record_type(kind: str, texts: lis
     with pytest.raises(Stopped, match=f"several record types, {told}:") as stopped:
         key_decoding(lake, SEVERAL, TABLE)
     assert stopped.value.state == "misconfigured"
+
+
+def test_no_key_is_decoded_before_a_topic_has_had_a_row() -> None:
+    """Given a table that a topic of Debezium's own records has made, then its key fills nothing, and nothing is missed."""
+    said = {**ONE, "value": {"envelope": "debezium"}, "upsert": {"keys": ["_id"]}}
+    contract, lake = (
+        Contract.model_validate(said),
+        listing(RegisteredSchema(1, 1, "AVRO", key_of("Key", "id"))),
+    )
+    own = Struct((CDC, KAFKA_COLUMN))
+    assert (key_decoding(lake, contract, own), untold_keys(lake, contract, own)) == (None, [])
+    with pytest.raises(Stopped, match="there is no column _id"):
+        key_decoding(lake, contract, Struct((Field("note", STRING), CDC, KAFKA_COLUMN)))
 
 
 def test_a_deleted_type_stops_nothing_and_its_keys_delete_nothing() -> None:

@@ -9,7 +9,15 @@ from dataclasses import replace
 from typing import Literal
 
 from tidemark.domain.columns import names
-from tidemark.domain.columns.types import STRING, TIMESTAMPTZ, ColumnType, Field, Primitive, Struct
+from tidemark.domain.columns.types import (
+    KAFKA_COLUMN,
+    STRING,
+    TIMESTAMPTZ,
+    ColumnType,
+    Field,
+    Primitive,
+    Struct,
+)
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.avro import AvroSchema
 from tidemark.domain.formats.avro_columns import WHOLE_VALUE, AvroColumns, columns
@@ -53,6 +61,13 @@ def is_bookkeeping(name: str | None) -> bool:
     """True for the records of heartbeat, transaction, schema-change and message topics, by their schema's name."""
     return (
         bool(name) and str(name).startswith("io.debezium.") and str(name).rpartition(".")[2] in _BOOKKEEPING
+    )
+
+
+def has_rows(table: Struct) -> bool:
+    """False for the columns of a topic that has none but Debezium's own records so far, which are no rows."""
+    return table.field(CDC.name) is None or any(
+        f.name not in {CDC.name, KAFKA_COLUMN.name} for f in table.fields
     )
 
 

@@ -12,6 +12,7 @@ from tidemark.domain.columns.names import Path
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import UpsertTable, upsert_table_of
+from tidemark.domain.formats.debezium import has_rows
 from tidemark.domain.ledger.backfill import CUTOVER
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
@@ -40,7 +41,10 @@ from tidemark.engine.schema.by_hand import taken_away
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Both tables at one moment; `append` is None before its first load. `columns`: of its head snapshot."""
+    """Both tables at one moment. `columns`: of the append table's head snapshot.
+
+    `append` is None before its first load, and while its topic has brought none but Debezium's own records.
+    """
 
     current: UpsertTable
     append: AppendHistory | None
@@ -97,11 +101,13 @@ def read_pair(lake: Lake, current: UpsertTable, *, ledger: bool = True) -> Pair:
     append = load(lake.catalog, current.append.table)
     if append is None or newest_receipt(append.metadata) is None:
         return Pair(current, None, state, Struct(()))
+    columns = columns_of(schema_at(append.metadata, append.metadata.current_snapshot()))
+    if not has_rows(columns):
+        return Pair(current, None, state, columns)
     named = state.merged.append_snapshot if state.merged else None
     if ledger:
         require_whole(append.metadata, current.append.table, lake.catalog.name)
     history = read_history(append.metadata, current.append.table, named, lake.catalog.name)
-    head = schema_at(append.metadata, append.metadata.current_snapshot())
     cut, gone = expired_before(append.metadata.properties), taken(append.metadata.properties)
     own = schema_fields(state.schemas[-1]) if state.schemas else ()
     lost = taken_away(append.metadata, [path for path, _ in own])
@@ -111,7 +117,7 @@ def read_pair(lake: Lake, current: UpsertTable, *, ledger: bool = True) -> Pair:
         current,
         history,
         state,
-        columns_of(head),
+        columns,
         cut,
         None if gone is None or is_undone(append.metadata, gone.snapshot) else gone,
         elsewhere,

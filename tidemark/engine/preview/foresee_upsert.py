@@ -6,6 +6,7 @@ from tidemark.domain.columns.layout import layout_faults
 from tidemark.domain.columns.types import Struct, table_columns
 from tidemark.domain.config.upsert import UpsertTable, upsert_faults
 from tidemark.domain.errors import Stopped
+from tidemark.domain.formats.debezium import has_rows
 from tidemark.domain.plan.schema_plan import applied
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import translated
@@ -95,7 +96,7 @@ def _before_the_first_load(lake: Lake, current: UpsertTable, state: TableState) 
         return replace(prevented(nothing, "incompatible", why), affects=(asset(contract.table),))
     absent = lake.state(append.table, ledger=False)
     wanted = None if absent.exists else _schemas(lake, current, absent).wanted()
-    if wanted is None:
+    if wanted is None or not has_rows(wanted):
         return nothing
     columns = columns_for(current, state, table_columns(wanted))
     if not (faults := _faults(current, table_columns(wanted), columns)):

@@ -17,6 +17,7 @@ from tidemark.domain.formats import json_schema, protobuf_columns
 from tidemark.domain.formats.avro import AvroSchema, parse
 from tidemark.domain.formats.avro_columns import WHOLE_VALUE, columns
 from tidemark.domain.formats.avro_nodes import LeafKind, Record
+from tidemark.domain.formats.debezium import has_rows
 from tidemark.domain.formats.json_columns import JsonDocuments, node_of
 from tidemark.domain.formats.json_columns import columns as json_columns
 from tidemark.domain.formats.json_nodes import Object, Property
@@ -79,7 +80,7 @@ def untold_keys(lake: Lake, contract: Contract, table: Struct) -> list[str]:
         Stopped: `misconfigured`, as `key_decoding`.
         Outage: `registry_down`.
     """
-    if contract.upsert is None:
+    if contract.upsert is None or not has_rows(table):
         return []
     key = key_decoding(lake, contract, table)
     told = {KAFKA_COLUMN.name, *(key.columns if key else ())}
@@ -87,6 +88,8 @@ def untold_keys(lake: Lake, contract: Contract, table: Struct) -> list[str]:
 
 
 def _decoding(lake: Lake, contract: Contract, table: Struct) -> KeyDecoding | None:
+    if not has_rows(table):
+        return None
     fields, kind = _names(contract), contract.key.format
     targets = key_targets(table, fields)
     if kind in REGISTRY_FORMATS:
