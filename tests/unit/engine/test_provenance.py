@@ -3,6 +3,9 @@
 import json
 
 import pytest
+from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.io import load_file_io
+from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
 from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotLogEntry, Summary
@@ -12,6 +15,7 @@ from tidemark.engine.verify.provenance import by_retention, others_since, rewrit
 from tidemark.review.receipts import snapshots_of
 
 RECEIPT, BATCH = {"tidemark.ledger": "{}"}, {"tidemark.batch": "b"}
+TOTALS = ("total-data-files", "total-delete-files", "total-records", "total-position-deletes")
 
 
 def rows(brought: int, removed: int) -> dict[str, str]:
@@ -28,7 +32,7 @@ CHAIN = [
     (7, Operation.APPEND, BATCH),
     (8, Operation.APPEND, RECEIPT),
     (9, Operation.DELETE, rows(0, 1)),
-    (10, Operation.OVERWRITE, rows(3, 4)),
+    (10, Operation.OVERWRITE, rows(3, 4) | dict.fromkeys(TOTALS, "0")),
 ]
 
 
@@ -60,6 +64,10 @@ def metadata(properties: dict[str, str] | None = None) -> TableMetadata:
     )
 
 
+def table(told: TableMetadata) -> Table:
+    return Table(("t",), told, "/t/metadata.json", load_file_io(), NoopCatalog("none"))
+
+
 def test_commits_of_others_are_those_on_main_that_are_no_batch_replay_or_compaction() -> None:
     found = others_since(metadata(), 10, 3)
     assert [(each.snapshot_id, each.operation, each.brought, each.removed) for each in found] == [
@@ -68,7 +76,7 @@ def test_commits_of_others_are_those_on_main_that_are_no_batch_replay_or_compact
         (4, "overwrite", 9, 9),
     ]
     assert [each.snapshot_id for each in others_since(metadata(), 10, 8)] == [10, 9]
-    assert [each["snapshot_id"] for each in snapshots_of(metadata())["others"]] == [10, 9, 4], (
+    assert [each["snapshot_id"] for each in snapshots_of(table(metadata()))["others"]] == [10, 9, 4], (
         "in the review pack"
     )
     assert [each.snapshot_id for each in others_since(metadata(), 10, None)] == [10, 9, 4]
@@ -91,6 +99,6 @@ def test_a_delete_is_retentions_where_it_is_the_only_one_behind_a_noted_head(
     one head neither is; a head that has expired (0) was before all that is left."""
     noted = metadata({NOTED: json.dumps([(head, "") for head in heads])})
     assert by_retention(noted) == set(own)
-    told = snapshots_of(noted)
+    told = snapshots_of(table(noted))
     assert [each["snapshot_id"] for each in told["others"]] == [n for n in (10, 9, 4) if n not in own]
     assert told["others_count"] == len(told["others"])
