@@ -176,5 +176,5 @@ def test_rows_that_come_in_meanwhile_are_not_taken_from_those_that_are_deleted(t
     batch(10, 30)
     table.delete("id < 3")
     batch(30, 60)
-    assert expire_rows._rows_deleted(table.metadata, since) == 3
-    assert expire_rows._rows_deleted(table.metadata, table.metadata.current_snapshot_id) == 0
+    assert expire_rows._rows_deleted(table, since) == 3
+    assert expire_rows._rows_deleted(table, table.metadata.current_snapshot_id) == 0
