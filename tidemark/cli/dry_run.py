@@ -88,7 +88,8 @@ def _of_upsert(lake: Lake, current: UpsertTable, status: Status, append: Outcome
     if pair is None or (pair.append is None and pair.state.paused):
         return _outcome(status, current.contract, {}, {})
     if pair.append is None:
-        return {**as_append(status.table, append), **{key: append[key] for key in ("from", "next")}}
+        reads = {key: append[key] for key in ("from", "next")} if runs else {}
+        return {**as_append(status.table, append), **reads}
     ledger, merged = pair.append.ledger, pair.state.merged
     begin = merged.next if merged and merged.epoch == ledger.epoch else ledger.start
     end = {int(p): o for p, o in append["next"].items()} if runs else ledger.next

@@ -42,12 +42,13 @@ def project_fault() -> Problem | None:
 
 
 def digest_of(folder: Path) -> str:
-    """16 hex digits over all files that dbt may read, seeds, snapshots and installed packages too."""
+    """16 hex digits over all files that dbt may read but hidden ones: seeds, snapshots and installed packages too."""
     whole = hashlib.sha256()
     for part in sorted(
         each for each in folder.iterdir() if each.name not in _WRITTEN and each.name[0] != "."
     ):
         for file in sorted([part, *part.rglob("*")]):
-            if file.is_file():
-                whole.update(f"{file.relative_to(folder)}\n".encode() + file.read_bytes() + b"\0")
+            named = file.relative_to(folder)
+            if file.is_file() and not any(each.startswith(".") for each in named.parts):
+                whole.update(f"{named}\n".encode() + file.read_bytes() + b"\0")
     return whole.hexdigest()[:16]

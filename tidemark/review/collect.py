@@ -224,8 +224,9 @@ def _review(lake: Lake, known: _Known, facts: Facts, status: Status, current: Cu
         lambda: causes(lake, contract.table, contract.quarantine_table, state.ledger if state else None)
     )
     waits, unplanned = _plan(partial(foresee, lake, contract, rules=False), status)
+    kept, uncounted_rows = asked(lambda: snapshots_of(table) if table else {})
     faults = {
-        "table": unread,
+        "table": unread or uncounted_rows,
         "quarantine": uncounted or unread,
         "operations": known.unlisted,
         "waits": unplanned,
@@ -237,7 +238,7 @@ def _review(lake: Lake, known: _Known, facts: Facts, status: Status, current: Cu
         receipts=receipts,
         fates=fates_of(receipts),
         quarantine=[each.as_json() for each in found or []],
-        snapshots=snapshots_of(table) if table else {},
+        snapshots=kept or {},
         recovery=_recovery(table, facts, receipts) if table else None,
         changes=_changes(facts)[::-1],
         operations=known.operations.get(contract.table, []),

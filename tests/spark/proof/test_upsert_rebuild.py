@@ -335,6 +335,7 @@ def test_deletes_that_were_read_for_another_key_are_not_left_out_without_a_word(
     made.merge()
     assert made.rows() == {2: "b", 3: "c", 4: "again"}
     assert newest(made)["no_keys"] == [0, made.append.ledger["next"]]
+    assert newest(made)["action"] == "merge", "not made anew, of what retention has left"
     made.both((5, "e"), (2, None))
     assert made.rows() == {3: "c", 4: "again", 5: "e"}
     new_append_table(made)

@@ -89,9 +89,9 @@ LOADED = Backfill(
 
 
 def receipt(kind, revision, *touched, partition=0, following=90):
-    """A receipt; `reloaded` names what all replays have touched, also long ago."""
+    """A receipt of a batch or an act."""
     asked = Settlement(id="s", epoch=0, run_id="r", at=0, resolved={partition: list(touched)})
-    said = {"kind": kind, "revision": revision, "reloaded": {0: [(18, 19)]}}
+    said = {"kind": kind, "revision": revision}
     return ledger(0, following).model_copy(update={**said, "settlement": asked if touched else None})
 
 
@@ -111,11 +111,10 @@ BEGAN, BATCH = receipt("append", 3), receipt("append", 4)
         ([receipt("rollback", 5), BEGAN, receipt("replay", 3, (12, 13))], False),
         ([receipt("rollback", 4), receipt("append", 2)], True),
         ([BATCH, BATCH], True),
-        ([BATCH.model_copy(update={"reloaded": {0: [(2, 10)]}})], False),
         ([], False),
     ],
 )
 def test_what_was_replayed_or_rolled_back_since_the_load_is_not_taken_back(receipts, so):
-    """Given receipts since a load of offsets 10 to 19, when one of them is a replay of such an offset, a rollback to before the last of them or to before a replay that the load knew, or may be, then the loaded rows are not those of today; a rollback that took such a replay back is none."""
+    """Given receipts since a load of offsets 10 to 19, when one of them is a replay of such an offset, a rollback to before the last of them or to before a replay that the load knew, or may be, then the loaded rows are not those of today; a rollback that took such a replay back is none, and what receipts that have expired said nobody can tell."""
     assert corrected(LOADED, receipts) == so
     assert not corrected(LOADED.model_copy(update={"revision": None}), receipts)

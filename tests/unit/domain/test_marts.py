@@ -72,6 +72,9 @@ def test_the_committed_description_is_that_of_the_project_as_it_is():
         ("target/manifest.json", False),
         ("logs/dbt.log", False),
         ("assets.json", False),
+        (".DS_Store", False),
+        ("models/.DS_Store", False),
+        ("models/.idea/workspace.xml", False),
     ],
 )
 def test_every_file_that_dbt_reads_makes_another_project(tmp_path, file, counts):

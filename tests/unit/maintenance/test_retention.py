@@ -163,7 +163,7 @@ def test_a_row_from_beyond_every_datetime_holds_back_no_retention(microseconds, 
 
 
 def test_rows_that_come_in_meanwhile_are_not_taken_from_those_that_are_deleted(tmp_path):
-    """Given ten rows of which three are deleted, when twenty come in before that and thirty after, then three is what is told."""
+    """Given ten rows of which three are deleted, when twenty come in before that and thirty after, and one by hand, then three is what is told."""
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
     catalog.create_namespace("shop")
     table = catalog.create_table("shop.orders", pa.schema([("id", pa.int64())]))
@@ -175,6 +175,7 @@ def test_rows_that_come_in_meanwhile_are_not_taken_from_those_that_are_deleted(t
     since = table.metadata.current_snapshot_id
     batch(10, 30)
     table.delete("id < 3")
+    table.append(pa.table({"id": [100]}))
     batch(30, 60)
     assert expire_rows._rows_deleted(table, since) == 3
     assert expire_rows._rows_deleted(table, table.metadata.current_snapshot_id) == 0

@@ -203,18 +203,18 @@ def corrected(planned: Backfill, ledgers: Iterable[Ledger]) -> bool:
     """Whether a replay or a rollback since the load began has changed what it stands for, or may have.
 
     `ledgers` of the table's receipts in this epoch, newest first, as far as they are left: where none is as old as the
-    load, the newest of them says what replays have touched in all.
+    load, nobody can tell any more.
     """
-    newest: Ledger | None = None
+    some = False
     for ledger in ledgers:
-        newest = newest or ledger
+        some = True
         if planned.revision is None or ledger.revision <= planned.revision:
             return ledger.revision < (planned.revision or 0)
         if ledger.kind == "rollback" and any(o < planned.end.get(p, 0) for p, o in ledger.next.items()):
             return True
         if ledger.kind == "replay" and ledger.settlement and _meets(ledger.settlement.resolved, planned):
             return True
-    return newest is not None and _meets(newest.reloaded, planned)
+    return some
 
 
 def _meets(runs: Runs, planned: Backfill) -> bool:

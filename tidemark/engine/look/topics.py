@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import TidemarkError
+from tidemark.domain.errors import Outage, Stopped, TidemarkError
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import translated
 from tidemark.engine.config.discovery import Discovery, update
@@ -45,10 +45,11 @@ def dropped(lake: Lake, contracts: Iterable[Contract], listed: Listed) -> list[s
     Those of a catalog that does not answer are not among them.
     """
     found: list[str] = []
-    for each in contracts:
-        if each.topic not in listed.get(each.cluster, {each.topic: 0}):
-            with suppress(TidemarkError), translated(each.table):
-                found += [] if lake.catalog.table_exists(each.table) else [each.table]
+    with suppress(Outage):  # a catalog that hangs is not asked for each of them
+        for each in contracts:
+            if each.topic not in listed.get(each.cluster, {each.topic: 0}):
+                with suppress(Stopped), translated(each.table):
+                    found += [] if lake.catalog.table_exists(each.table) else [each.table]
     return found
 
 

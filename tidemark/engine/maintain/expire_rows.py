@@ -316,10 +316,10 @@ def _oldest_unmerged(lake: Lake, contract: Contract, merged_rows: str) -> dateti
 
 
 def _rows_deleted(table: Table, since: int | None) -> int:
-    """By what came to main after snapshot `since` and is neither a batch nor a compaction."""
+    """By deletes on main after snapshot `since`, which are retention's as far as nobody else deletes rows then."""
     metadata, found = table.metadata, 0
     for each in others_since(metadata, metadata.current_snapshot_id, since):
         own = metadata.snapshot_by_id(each.snapshot_id)
         parent = metadata.snapshot_by_id(own.parent_snapshot_id or 0) if own else None
-        found += totals_of(table, parent).live_rows - totals_of(table, own).live_rows
-    return max(0, found)
+        found += max(0, totals_of(table, parent).live_rows - totals_of(table, own).live_rows)
+    return found

@@ -1,4 +1,4 @@
-"""`accept --first-load` of an upsert table that is gone, or cannot be whole: it is made anew of the append rows."""
+"""`accept --first-load` of an upsert table that is gone, cannot be whole, or meets deletes that lack its key."""
 
 from uuid import uuid4
 
@@ -6,7 +6,7 @@ from tidemark import __version__
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import UpsertTable, upsert_faults, upsert_tables
 from tidemark.domain.errors import Refused
-from tidemark.domain.ledger.merge_ledger import MergeLedger, merge_id
+from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger, merge_id
 from tidemark.domain.ledger.merge_plan import Merge, Rebuild
 from tidemark.domain.states import Acceptance
 from tidemark.engine.access.lake import Lake
@@ -36,7 +36,7 @@ def accept_either(lake: Lake, contract: Contract, what: Acceptance, signature: S
 
 
 def accept_upsert(lake: Lake, current: UpsertTable, what: Acceptance, signature: Signature) -> Operation:
-    """Let the next merge make the table anew, of the append rows that are there.
+    """Let the next merge make the table anew, of the append rows that are there, or pass over deletes without a key.
 
     Raises:
         Refused: the table is in no such state, or the acceptance is one of the append table; nothing was changed.
@@ -82,7 +82,7 @@ def _first_load(lake: Lake, current: UpsertTable, what: Acceptance, signature: S
             state = prepare(lake, current, state, pair.columns, signature.run_id)
         if pair.state.exists or lacking(pair):
             act = act_of(signature, "accept", state.head, what=what, trimmed=pair.trimmed)
-            publish_receipt(lake, state, _anew(pair, signature, no_keys), act=act)
+            publish_receipt(lake, state, _accepted(pair, signature, no_keys), act=act)
     return log_operation(
         lake,
         signature,
@@ -110,8 +110,15 @@ def _no_keys(lake: Lake, pair: Pair) -> tuple[int, dict[int, int]] | None:
     return (step.rows.end_epoch, dict(step.rows.end)) if found else None
 
 
-def _anew(pair: Pair, signature: Signature, no_keys: tuple[int, dict[int, int]] | None) -> MergeLedger:
+def _accepted(pair: Pair, signature: Signature, no_keys: tuple[int, dict[int, int]] | None) -> MergeLedger:
+    """Where nothing but deletes without a key held it up, it goes on behind what it merged; else it is made anew."""
     current, merged = pair.current, pair.state.merged
+    if no_keys and merged and not merged.anew:
+        own = {"action": "merge", "no_keys": no_keys, "changes": Changes(), "attempt": uuid4().hex[:8]}
+        said = {"why": f"accepted by {signature.by}: {signature.reason}", "run_id": signature.run_id}
+        return merged.model_copy(
+            update=own | said | {"contract": current.append.digest, "tidemark": __version__}
+        )
     return MergeLedger(
         action="rebuild",
         append_table=current.append.table,
