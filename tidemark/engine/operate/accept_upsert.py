@@ -113,23 +113,22 @@ def _no_keys(lake: Lake, pair: Pair) -> tuple[int, dict[int, int]] | None:
 def _accepted(pair: Pair, signature: Signature, no_keys: tuple[int, dict[int, int]] | None) -> MergeLedger:
     """Where nothing but deletes without a key held it up, it goes on behind what it merged; else it is made anew."""
     current, merged = pair.current, pair.state.merged
+    own = {
+        "why": f"accepted by {signature.by}: {signature.reason}",
+        "batch_id": merge_id(current.contract.table, 0, (0, {})),
+        "attempt": uuid4().hex[:8],
+        "run_id": signature.run_id,
+        "contract": current.append.digest,
+        "tidemark": __version__,
+    }
     if no_keys and merged and not merged.anew:
-        own = {"action": "merge", "no_keys": no_keys, "changes": Changes(), "attempt": uuid4().hex[:8]}
-        said = {"why": f"accepted by {signature.by}: {signature.reason}", "run_id": signature.run_id}
-        return merged.model_copy(
-            update=own | said | {"contract": current.append.digest, "tidemark": __version__}
-        )
+        return merged.model_copy(update={**own, "action": "merge", "changes": Changes(), "no_keys": no_keys})
     return MergeLedger(
         action="rebuild",
         append_table=current.append.table,
         append_uuid="",
         append_snapshot=0,
-        why=f"accepted by {signature.by}: {signature.reason}",
-        batch_id=merge_id(current.contract.table, 0, (0, {})),
-        attempt=uuid4().hex[:8],
-        run_id=signature.run_id,
-        contract=current.append.digest,
-        tidemark=__version__,
+        **own,
         no_tombstones=tombstones(pair),
         no_truncates=truncates(pair),
         no_keys=no_keys or (merged.no_keys if merged else None),
