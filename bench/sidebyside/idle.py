@@ -2,7 +2,7 @@
 
 Every topic has one record, which is loaded first. When the run that loaded them has ended, CPU is counted by process:
 Dagster's daemon, code server (`api grpc` evaluates the sensors, `dagster-code` is the proxy before it) and webserver,
-runs (there should be none), and the Spark server (no job should run).
+runs (there should be none), and the Spark server (no job should run). Exit code 1 when a run was under way meanwhile.
 """
 
 import argparse
@@ -24,20 +24,24 @@ from bench.sidebyside.report import RESULTS, machine
 from bench.sidebyside.workload import WORKLOADS
 
 ORDERS = WORKLOADS["orders"]
+RUN = "spawn_main"
 ROLES = (
     "api grpc",
     "dagster-code",
     "dagster-webserver",
     "dagster-daemon",
-    "spawn_main",
+    RUN,
     "ConnectServer",
 )
-LINGER = 100.0
+ENDED = "ended children"
+PATIENCE = 600.0
 """Seconds after the last table was loaded in which the run waits for more and ends."""
+SETTLED = 30.0
+"""Seconds without a run before the window opens."""
 
 
 def cpu_by_role(pids: list[int]) -> dict[str, float]:
-    """Seconds of CPU so far of these trees; ended children are in those of their parents."""
+    """Seconds of CPU so far of these trees. A parent is charged with an ended child at once: a role of its own."""
     found: dict[str, float] = defaultdict(float)
     for pid in pids:
         root = psutil.Process(pid)
@@ -47,8 +51,20 @@ def cpu_by_role(pids: list[int]) -> dict[str, float]:
             except psutil.NoSuchProcess:
                 continue
             role = next((role for role in ROLES if role in words), "other")
-            found[role] += times.user + times.system + times.children_user + times.children_system
+            found[role] += times.user + times.system
+            found[ENDED] += times.children_user + times.children_system
     return dict(found)
+
+
+def _run_over(meter: Meter) -> None:
+    """Until no run was there for a while; raises TimeoutError."""
+    latest, quiet_since = time.monotonic() + PATIENCE, time.monotonic()
+    while time.monotonic() < quiet_since + SETTLED:
+        if RUN in cpu_by_role(meter.roots()):
+            quiet_since = time.monotonic()
+        if time.monotonic() > latest:
+            raise TimeoutError(f"a run is still there {PATIENCE:g} s after the last table was loaded")
+        time.sleep(5)
 
 
 def _loaded(place: Ground, streams: list[Stream]) -> bool:
@@ -77,13 +93,15 @@ def main() -> None:
         with Tidemark().trickle(place, streams, 60, meter):
             while not _loaded(place, streams):
                 time.sleep(5)
-            time.sleep(LINGER)
+            _run_over(meter)
             before = cpu_by_role(meter.roots())
             time.sleep(given.minutes * 60)
             after = cpu_by_role(meter.roots())
     shares = {role: (after[role] - before.get(role, 0)) / given.minutes / 60 for role in after}
     for role, share in shares.items():
         print(f"{role:>20}: {share:.2%} of a core")
+    if RUN in after or after[ENDED] - before[ENDED] > 1:
+        sys.exit("a run was under way in the window: measure again")
     at = datetime.now(UTC).strftime("%Y-%m-%dT%H%MZ")
     RESULTS.mkdir(exist_ok=True)
     whole = {"at": at, "machine": machine(), "given": vars(given), "cores": shares}
