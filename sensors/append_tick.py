@@ -8,7 +8,7 @@ from datetime import datetime
 from sensors.runs import operated
 from sensors.tick import OUTAGES_ASKED, Tick
 from tidemark.domain.cadence.reading import READ_EVERY, READ_TROUBLED_EVERY, Known, to_read
-from tidemark.domain.cadence.request import some
+from tidemark.domain.cadence.request import first_reasons
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
@@ -37,7 +37,7 @@ class AppendTick(Tick):
                 name: f"topic {name} is {each.state}: {each.fields.get('detail', '')}"
                 for name, each in faults.items()
             }
-            self.down += some(list(said), said.__getitem__)
+            self.down += first_reasons(list(said), said.__getitem__)
         for contract in self.contracts:
             if contract.cluster in self.topics:
                 entry = self.cache.entry(contract.table)
@@ -105,7 +105,7 @@ class AppendTick(Tick):
             entry.staged, entry.active = state.staged, entry.active or state.committed_at
             entry.committed = dict(state.ledger.next) if state.ledger else None
             entry.topic_id = (state.ledger.topic_id or "")[:8] or None if state.ledger else None
-            entry.mark = f"{state.uuid}|{state.head}|{sorted(state.properties.items())}"
+            entry.mark = state.mark
         entry.mark = self._mark(contract, self._topic_id(contract), entry.mark)
         entry.read_at, entry.lost = self.now, None
         entry.mark_trouble()

@@ -67,7 +67,7 @@ class Entry:
         """Let the trouble that a run has told of keep how the table looked when it was first read since."""
         trouble = self.trouble
         if trouble and not trouble.mark:
-            self.trouble = Trouble(trouble.state, trouble.failures, trouble.since, self.mark)
+            self.trouble = Trouble(trouble.state, trouble.failures, trouble.failed_at, self.mark)
 
 
 @dataclass(slots=True)
@@ -141,7 +141,9 @@ def _entry_to_json(entry: Entry, keep: int) -> dict[str, Any]:
         "m": entry.mark or None,
         "r": _seconds(entry.read_at),
         "s": [[_seconds(seen.at), _beyond(seen.end, entry.committed, keep)] for seen in open_ones] or None,
-        "e": [trouble.state, trouble.failures, _seconds(trouble.since), trouble.mark] if trouble else None,
+        "e": [trouble.state, trouble.failures, _seconds(trouble.failed_at), trouble.mark]
+        if trouble
+        else None,
         "d": _seconds(entry.tried),
         "a": _seconds(entry.active),
         "o": [_seconds(entry.observed_at), entry.observed, int(entry.lagged)] if entry.observed_at else None,
@@ -176,8 +178,8 @@ def _entry_from_json(found: Mapping[str, Any]) -> Entry:
     )
 
 
-def _trouble(state: str, failures: int, since: float, mark: str) -> Trouble:
-    return Trouble(_state(state), int(failures), _moment(since), str(mark))
+def _trouble(state: str, failures: int, failed_at: float, mark: str) -> Trouble:
+    return Trouble(_state(state), int(failures), _moment(failed_at), str(mark))
 
 
 def _state(text: str) -> State:

@@ -27,7 +27,10 @@ PARALLEL = 8
 
 @dataclass
 class MergeTick(Tick):
-    """A tick whose topics are append tables. How long rows have waited is read from their receipts."""
+    """A tick whose topics are append tables. How long rows have waited is read from their receipts.
+
+    After `decide`, `contracts` are only those that were read in this tick.
+    """
 
     pairs: dict[str, Pair] = field(default_factory=dict)
     quiet: int = 0
@@ -122,8 +125,8 @@ class MergeTick(Tick):
         else:
             self.states[contract.table] = found.state
             merged = found.state.merged
+            # by a replay or a rollback, which offsets do not show
             corrected = merged is not None and found.behind and not found.waiting
-            # a replay or a rollback, which offsets do not show
             entry.fault = "lagging" if corrected else None
             entry.exists, entry.paused = merged is not None, found.state.paused
             entry.committed = dict(merged.next) if merged else None
@@ -131,7 +134,7 @@ class MergeTick(Tick):
             topic = as_topic(found)
             waits = Sighting(found.oldest, dict(topic.end)) if found.oldest and topic else None
             entry.sightings = [waits] if waits else []
-            mark = f"{found.state.uuid}|{found.state.head}|{sorted(found.state.properties.items())}"
+            mark = found.state.mark
         level = isinstance(found, Pair) and entry.exists and not found.behind and not entry.paused
         entry.mark, entry.read_at = self._mark(contract, None, mark), self.now if level else None
         entry.lost = None

@@ -10,12 +10,10 @@ from resources.lake import LakeResource, on_disk
 from tidemark.domain.cadence.request import Ask
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.units import first_few
+from tidemark.domain.config.units import SHOWN, first_few
 from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.errors import ConfigurationError
 from tidemark.engine.access.lake import Lake
-
-_SHOWN = 3
 
 
 def runnable(
@@ -37,7 +35,7 @@ def runnable(
         return decision, fresh
     tables = tuple(table for table in decision.tables if table in served)
     due = tuple(table for table in decision.due if table in served)
-    remark = f"{first_few(gone, _SHOWN)}: no contract of lane {lane} on disk any more, reload the definitions"
+    remark = f"{first_few(gone)}: no contract of lane {lane} on disk any more, reload the definitions"
     return replace(decision, tables=tables if due else (), due=due, reason=remark), fresh
 
 
@@ -62,7 +60,7 @@ def as_on_disk(
         same_sensor = now.lane == known.lane and in_reach
         served.append(now if same_sensor else known)
         moved += [] if same_sensor else [known.table]
-    remark = f"{first_few(moved, _SHOWN)}: another lane or a new cluster on disk, reload the definitions"
+    remark = f"{first_few(moved)}: another lane or a new cluster on disk, reload the definitions"
     return served, remark if moved else None
 
 
@@ -85,7 +83,7 @@ def to_reload(context: dg.SensorEvaluationContext, resource: LakeResource) -> st
 
 
 def _unreadable(error: ConfigurationError) -> str:
-    why = "; ".join(str(problem) for problem in error.problems[:_SHOWN])
+    why = "; ".join(str(problem) for problem in error.problems[:SHOWN])
     return f"no run could read its configuration: {why} (tidemark check)"
 
 
@@ -96,4 +94,4 @@ def _not_loaded(context: dg.SensorEvaluationContext, found: Configuration) -> st
     graph = context.repository_def.asset_graph
     tables = [*(each.table for each in found.contracts), *upsert_tables(found.contracts)]
     fresh = [table for table in tables if not graph.has(table_key(table))]
-    return f"{first_few(fresh, _SHOWN)}: a new contract on disk, reload the definitions" if fresh else None
+    return f"{first_few(fresh)}: a new contract on disk, reload the definitions" if fresh else None

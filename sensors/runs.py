@@ -36,7 +36,7 @@ class Ended:
     well: bool = True
 
 
-def under_way(instance: dg.DagsterInstance, pool: str, lane: Collection[str]) -> Runs:
+def under_way(instance: dg.DagsterInstance, pool: str, tables: Collection[str]) -> Runs:
     """The tables that runs have in hand, whoever launched them.
 
     A run of a person that waits for more than the lane keeps no table: a lingering run makes room once it could begin.
@@ -49,9 +49,9 @@ def under_way(instance: dg.DagsterInstance, pool: str, lane: Collection[str]) ->
     for run in runs_of(instance, UNDER_WAY, pool):
         asked = by_sensor(run)
         if asked and run.status == DagsterRunStatus.STARTED:
-            lingering |= _tables(run, lane)
+            lingering |= _tables(run, tables)
         elif asked or run.status != DagsterRunStatus.QUEUED or could_begin(instance, run, pool):
-            kept |= _tables(run, lane)
+            kept |= _tables(run, tables)
             if not asked and run.status in IN_PROGRESS:
                 launched = run.run_id[:8]
             elif asked and run.status != DagsterRunStatus.CANCELING:
@@ -60,7 +60,7 @@ def under_way(instance: dg.DagsterInstance, pool: str, lane: Collection[str]) ->
 
 
 def ended(
-    instance: dg.DagsterInstance, pool: str, lane: Collection[str], after: datetime | None
+    instance: dg.DagsterInstance, pool: str, tables: Collection[str], after: datetime | None
 ) -> tuple[Sequence[Ended], datetime | None]:
     """The runs that ended since, oldest first; and when the newest run that was passed over for its pool had ended."""
     found: list[Ended] = []
@@ -70,7 +70,7 @@ def ended(
         if pool not in pools_of(record.dagster_run):
             passed = max(passed or at, at)
         elif record.end_time and (after is None or at > after):
-            found.append(_ended(instance, record, lane))
+            found.append(_ended(instance, record, tables))
             if len(found) == AT_ONCE:
                 break
     return sorted(found, key=lambda each: each.at), passed
@@ -110,16 +110,16 @@ def run_key(lane: str, digest: str, attempt: int) -> str:
     return f"{lane}:{digest}:{attempt}"
 
 
-def _ended(instance: dg.DagsterInstance, record: dg.RunRecord, lane: Collection[str]) -> Ended:
+def _ended(instance: dg.DagsterInstance, record: dg.RunRecord, tables: Collection[str]) -> Ended:
     run = record.dagster_run
-    tables = _tables(run, lane)
+    own = _tables(run, tables)
     stopped: Mapping[str, State] = {}
     if run.status == DagsterRunStatus.FAILURE:  # one that was executed again has its parent's tags
-        stopped = stopped_of(run.tags) or dict.fromkeys(unfinished(instance, run.run_id, tables), "failed")
+        stopped = stopped_of(run.tags) or dict.fromkeys(unfinished(instance, run.run_id, own), "failed")
     at = datetime.fromtimestamp(record.end_time or 0, UTC)
-    return Ended(frozenset(tables), at, stopped, run.is_success)
+    return Ended(frozenset(own), at, stopped, run.is_success)
 
 
-def _tables(run: dg.DagsterRun, lane: Collection[str]) -> set[str]:
+def _tables(run: dg.DagsterRun, tables: Collection[str]) -> set[str]:
     chosen = run.asset_selection
-    return set(lane) if chosen is None else {table_of(key) for key in chosen} & set(lane)
+    return set(tables) if chosen is None else {table_of(key) for key in chosen} & set(tables)

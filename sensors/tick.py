@@ -16,7 +16,7 @@ from sensors.cursor import CATALOG, Cache, Entry
 from sensors.runs import Ended, ended, under_way
 from tidemark.domain.cadence.lag import Sighting, of_this_topic, prune
 from tidemark.domain.cadence.reading import quiet_every
-from tidemark.domain.cadence.request import OUTAGE_BACKOFF, Ask, Seen, Trouble, ask, mark_of, some
+from tidemark.domain.cadence.request import OUTAGE_BACKOFF, Ask, Seen, Trouble, ask, first_reasons, mark_of
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import Outage, Stopped
@@ -125,10 +125,10 @@ class Tick(ABC):
             why = next(iter(said.values()), "catalog_down, asked again in a moment")
             self.down.append(f"the catalog is {why}")
         else:
-            self.down += some(list(said), lambda table: f"{table} is {said[table]}")
+            self.down += first_reasons(list(said), lambda table: f"{table} is {said[table]}")
 
-    def _mark(self, contract: Contract, topic_id: str | None, table: str) -> str:
-        return mark_of(self.digests.get(contract.table, contract.digest), topic_id, table)
+    def _mark(self, contract: Contract, topic_id: str | None, state: str) -> str:
+        return mark_of(self.digests.get(contract.table, contract.digest), topic_id, state)
 
     def _topic(self, contract: Contract) -> Topic | None:
         return self.topics.get(contract.cluster, {}).get(contract.topic)

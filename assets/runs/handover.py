@@ -16,7 +16,6 @@ from tidemark.engine.config.follow import Followed
 WAITING = (DagsterRunStatus.QUEUED,)
 HOLDING = (DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING, DagsterRunStatus.STARTED)
 """They have a pool, or get it next; one that is being canceled makes room by itself."""
-_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +78,4 @@ class Edits:
         upserts = (each.contract for each in upsert_tables(found.contracts).values())
         now = {each.table: each.digest for each in (*found.contracts, *upserts)}
         edited = [table for table, digest in self.served.items() if now.get(table) != digest]
-        return f"the contract of {first_few(edited, _SHOWN)} was edited" if edited else None
+        return f"the contract of {first_few(edited)} was edited" if edited else None

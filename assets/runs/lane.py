@@ -101,20 +101,20 @@ def run_tables(
         _fail(context, contracts, stopped)
 
 
-def _fail(context: dg.AssetExecutionContext, lane: Collection[str], stopped: Sequence[Outcome]) -> NoReturn:
+def _fail(context: dg.AssetExecutionContext, tables: Collection[str], stopped: Sequence[Outcome]) -> NoReturn:
     """States are in the run's tags, for sensors; what stopped is named also where these cannot be written."""
     with suppress(Exception):
-        _tell_stopped(context, lane, {each.table: each.state for each in stopped})
+        _tell_stopped(context, tables, {each.table: each.state for each in stopped})
     raise failure(stopped)
 
 
 def _tell_stopped(
-    context: dg.AssetExecutionContext, lane: Collection[str], stopped: Mapping[str, State]
+    context: dg.AssetExecutionContext, tables: Collection[str], stopped: Mapping[str, State]
 ) -> None:
     """Each lane of a run is a step of its own, which speaks for its own tables."""
     run = context.instance.get_run_by_id(context.run_id)
     tags = run.tags if run else {}
-    others = {table: state for table, state in stopped_of(tags).items() if table not in lane}
+    others = {table: state for table, state in stopped_of(tags).items() if table not in tables}
     context.instance.add_run_tags(context.run_id, stopped_tags({**others, **stopped}, tags))
 
 

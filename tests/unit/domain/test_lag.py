@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.cadence.lag import Lag, Sighting, decide, measure, prune
+from tidemark.domain.cadence.lag import Lag, Sighting, due_verdict, measure, prune
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -71,14 +71,14 @@ def test_thinning_sightings_never_changes_the_lag(sightings, keep, committed):
     ],
 )
 def test_a_table_is_due_at_its_target_lag_or_with_a_full_batch(lag, due, reason):
-    verdict = decide(lag, target_lag=timedelta(minutes=1), max_records=1000)
+    verdict = due_verdict(lag, target_lag=timedelta(minutes=1), max_records=1000)
     assert (verdict.due, verdict.reason) == (due, reason)
 
 
 def test_the_time_that_a_run_takes_to_start_is_taken_off_the_target():
     late = Lag(10, 47.0)
-    assert not decide(late, target_lag=timedelta(minutes=1), max_records=1000).due
-    assert decide(
+    assert not due_verdict(late, target_lag=timedelta(minutes=1), max_records=1000).due
+    assert due_verdict(
         late, target_lag=timedelta(minutes=1), max_records=1000, head_start=timedelta(seconds=10)
     ).due
 
@@ -88,7 +88,7 @@ def test_the_time_that_a_run_takes_to_start_is_taken_off_the_target():
 )
 def test_a_short_target_leaves_time_for_the_commit_but_no_more_than_three_quarters(target, begins):
     due = [
-        decide(Lag(10, at), target_lag=timedelta(seconds=target), max_records=1000).due
+        due_verdict(Lag(10, at), target_lag=timedelta(seconds=target), max_records=1000).due
         for at in (begins - 0.01, begins)
     ]
     assert due == [False, True]
@@ -98,6 +98,6 @@ def test_a_short_target_leaves_time_for_the_commit_but_no_more_than_three_quarte
 def test_waiting_longer_or_with_more_records_never_makes_a_due_table_undue(records, seconds, limit, target):
     def due(more_records, more_seconds):
         lag = Lag(records + more_records, seconds + more_seconds)
-        return decide(lag, target_lag=timedelta(seconds=target), max_records=limit).due
+        return due_verdict(lag, target_lag=timedelta(seconds=target), max_records=limit).due
 
     assert not due(0, 0) or (due(5, 0) and due(0, 5) and due(5, 5))

@@ -14,9 +14,9 @@ from tidemark.domain.cadence.request import (
     Trouble,
     ask,
     backoff,
-    held_back,
     mark_of,
     why_another_topic,
+    why_not_asked,
 )
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.guard import Topic
@@ -131,7 +131,7 @@ def test_every_trouble_is_tried_again_within_ten_minutes_and_an_outage_within_on
     assert wait <= backoff(Trouble(state, failures + 1, NOON))
     patient = backoff(Trouble(state, failures, NOON), timedelta(hours=1))
     assert patient == wait or (state in OUTAGES and wait < patient <= timedelta(hours=1))
-    assert held_back(seen(trouble=Trouble(state, failures, NOON - wait)), NOON) is None
+    assert why_not_asked(seen(trouble=Trouble(state, failures, NOON - wait)), NOON) is None
 
 
 def test_a_topic_that_began_with_bad_records_is_tried_again_soon_and_then_ever_more_rarely():

@@ -37,7 +37,7 @@ from tidemark.domain.plan.meanings import MEANINGS
 from tidemark.domain.plan.table_properties import governance
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.access.table_state import TableState, read_state
-from tidemark.engine.ingest.ready import evolve_if_needed, require_covered
+from tidemark.engine.ingest.ready import evolve_if_needed, require_bare_values_covered
 from tidemark.engine.schema.evolve import (
     Approval,
     evolve,
@@ -711,16 +711,16 @@ class TestAColumnThatAWriterDrops:
         lake.evolve(said, topic(first))
         both = topic(first, removed)
         before, after = (replace(both, writers=(each,), framing="bare") for each in both.writers)
-        require_covered(said, lake.state(), before)
+        require_bare_values_covered(said, lake.state(), before)
         if stop is None:
-            return require_covered(said, lake.state(), after)
+            return require_bare_values_covered(said, lake.state(), after)
         with pytest.raises(Stopped, match=r"who: schema id 2 \(version 2\): no longer there") as stopped:
-            require_covered(said, lake.state(), after)
+            require_bare_values_covered(said, lake.state(), after)
         assert stopped.value.state == stop
         plan = lake.evolve(said, after).plan
         if stop == "schema_review":
             lake.evolve(said, after, approval=Approval(plan.id, "ann", "known"))
-            require_covered(said, lake.state(), after)
+            require_bare_values_covered(said, lake.state(), after)
         return None
 
     @pytest.mark.parametrize("policy", ["review", "quarantine"])

@@ -35,7 +35,7 @@ class Lag:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DueVerdict:
     """Whether a table is due, and the reason as the UI shows it."""
 
     due: bool
@@ -68,19 +68,21 @@ def prune(sightings: list[Sighting], committed: Offsets, keep: int = 60) -> list
     return open_ones
 
 
-def decide(
+def due_verdict(
     lag: Lag, *, target_lag: timedelta, max_records: int, head_start: timedelta = timedelta(0)
-) -> Verdict:
+) -> DueVerdict:
     """Due when a full batch waits, or when the oldest waiting record nears the target lag.
 
     `head_start` is what it takes from the decision to the commit (starting a run, if one must be started).
     """
     if lag.records == 0:
-        return Verdict(due=False, reason="caught up")
+        return DueVerdict(due=False, reason="caught up")
     if lag.records >= max_records:
-        return Verdict(due=True, reason=f"a full batch waits: {lag.records:,} records")
+        return DueVerdict(due=True, reason=f"a full batch waits: {lag.records:,} records")
     wait = min(target_lag * DUE_SHARE, max(target_lag - COMMIT_TIME, target_lag * LEAST_SHARE))
     bound = max(0.0, (wait - head_start).total_seconds())
     if lag.seconds >= bound:
-        return Verdict(due=True, reason=f"{lag.records:,} records wait, the oldest for {lag.seconds:.0f} s")
-    return Verdict(due=False, reason=f"{lag.records:,} records wait, due in {bound - lag.seconds:.0f} s")
+        return DueVerdict(
+            due=True, reason=f"{lag.records:,} records wait, the oldest for {lag.seconds:.0f} s"
+        )
+    return DueVerdict(due=False, reason=f"{lag.records:,} records wait, due in {bound - lag.seconds:.0f} s")

@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from tidemark.domain.cadence.lag import Lag, Sighting, Verdict, decide, measure
+from tidemark.domain.cadence.lag import DueVerdict, Lag, Sighting, due_verdict, measure
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.units import SHOWN
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import Offsets
 from tidemark.domain.states import HELD_BACK, OUTAGES, State
@@ -30,17 +31,18 @@ UNFIT_BACKOFF = (timedelta(seconds=30), timedelta(minutes=10))
 HELD_BACKOFF = (timedelta(minutes=10), timedelta(minutes=30))
 """Each try stages the same batch again, for nothing unless better records have come."""
 STOP_BACKOFF = (timedelta(minutes=10), timedelta(minutes=10))
-SHOWN = 3
-"""Tables that a reason names; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A table's last runs failed: in which state, how often in a row, until when, and how it looked then."""
+    """A table's last runs failed.
+
+    In which state, how often in a row, when the last of them ended, and how the table looked then.
+    """
 
     state: State
     failures: int
-    since: datetime
+    failed_at: datetime
     mark: str = ""
 
 
@@ -103,9 +105,12 @@ class Ask:
     lags: Mapping[str, Lag] = field(default_factory=dict)
 
 
-def mark_of(contract: str, topic_id: str | None, table: str) -> str:
-    """What must change for a stop state to be tried again, as a short digest; `contract`: the digest of it."""
-    return hashlib.sha256(f"{contract}|{topic_id}|{table}".encode()).hexdigest()[:8]
+def mark_of(contract: str, topic_id: str | None, state: str) -> str:
+    """What must change for a stop state to be tried again, as a short digest.
+
+    `contract`: its digest; `state`: the table's own mark, or the state that reading it ended in.
+    """
+    return hashlib.sha256(f"{contract}|{topic_id}|{state}".encode()).hexdigest()[:8]
 
 
 def backoff(trouble: Trouble, patience: timedelta = OUTAGE_BACKOFF[1]) -> timedelta:
@@ -127,7 +132,7 @@ def backoff(trouble: Trouble, patience: timedelta = OUTAGE_BACKOFF[1]) -> timede
     return min(first, longest)
 
 
-def held_back(seen: Seen, now: datetime) -> str | None:
+def why_not_asked(seen: Seen, now: datetime) -> str | None:
     """Why a table is not asked for, however much waits; None when it may be."""
     if seen.paused:
         return "paused"
@@ -136,20 +141,20 @@ def held_back(seen: Seen, now: datetime) -> str | None:
     trouble = seen.trouble
     if trouble is None or (trouble.mark and trouble.mark != seen.mark):
         return None
-    left = trouble.since + backoff(trouble, seen.patience) - now
+    left = trouble.failed_at + backoff(trouble, seen.patience) - now
     if left <= timedelta(0):
         return None
     return f"{trouble.state}, tried again in {left.total_seconds():.0f} s or when something changes"
 
 
-def verdict(seen: Seen, now: datetime) -> Verdict:
+def verdict(seen: Seen, now: datetime) -> DueVerdict:
     """Whether a table needs a run now: the first rule that has an opinion decides."""
     for rule in (_troubled, _never_loaded, _another_topic):
         found = rule(seen, now)
         if found:
             return found
     contract = seen.contract
-    return decide(
+    return due_verdict(
         seen.lag(now),
         target_lag=contract.target_lag,
         max_records=contract.ingest.max_records,
@@ -157,31 +162,31 @@ def verdict(seen: Seen, now: datetime) -> Verdict:
     )
 
 
-def _troubled(seen: Seen, now: datetime) -> Verdict | None:
-    if why := held_back(seen, now):
-        return Verdict(due=False, reason=why)
+def _troubled(seen: Seen, now: datetime) -> DueVerdict | None:
+    if why := why_not_asked(seen, now):
+        return DueVerdict(due=False, reason=why)
     if seen.trouble is not None:
-        return Verdict(due=True, reason=f"{seen.trouble.state} is tried again")
+        return DueVerdict(due=True, reason=f"{seen.trouble.state} is tried again")
     if seen.fault is not None:
-        return Verdict(due=True, reason=seen.fault)
+        return DueVerdict(due=True, reason=seen.fault)
     return None
 
 
-def _never_loaded(seen: Seen, now: datetime) -> Verdict | None:
+def _never_loaded(seen: Seen, now: datetime) -> DueVerdict | None:
     if not seen.exists:
         fresh = seen.tried is None or now - seen.tried >= STOP_BACKOFF[0]
         waits = seen.lag(now).records > 0 and (seen.tried is None or now - seen.tried >= seen.patience)
-        return Verdict(
+        return DueVerdict(
             due=fresh or waits, reason="first load" if fresh or waits else "nothing could be loaded yet"
         )
     if seen.committed is None:
-        return Verdict(due=False, reason="not read yet")
+        return DueVerdict(due=False, reason="not read yet")
     return None
 
 
-def _another_topic(seen: Seen, _now: datetime) -> Verdict | None:
+def _another_topic(seen: Seen, _now: datetime) -> DueVerdict | None:
     why = why_another_topic(seen.topic, seen.topic_id, seen.committed or {})
-    return Verdict(due=True, reason=why) if why else None
+    return DueVerdict(due=True, reason=why) if why else None
 
 
 def why_another_topic(topic: Topic | None, topic_id: str | None, committed: Offsets) -> str | None:
@@ -214,29 +219,29 @@ def ask(tables: Iterable[Seen], runs: Runs, now: datetime) -> Ask:
     along = {seen.table for seen in everything if seen.table not in runs.kept and _soon(seen, now)}
     if troubled.issuperset(due):
         along = set()  # their run ends as soon as they stop again: nobody else is drawn into it
-    reasons = some(due, lambda table: f"{table}: {verdicts[table].reason}")
+    reasons = first_reasons(due, lambda table: f"{table}: {verdicts[table].reason}")
     return Ask(tuple(sorted({*due, *along})), tuple(due), "; ".join(reasons), lags)
 
 
 def _soon(seen: Seen, now: datetime) -> bool:
-    if held_back(seen, now) or not seen.exists or seen.topic is None:
+    if why_not_asked(seen, now) or not seen.exists or seen.topic is None:
         return False
     return bool(seen.lag(now).records) or (seen.active is not None and now - seen.active < RECENT)
 
 
-def _why_not(tables: Sequence[Seen], verdicts: Mapping[str, Verdict], runs: Runs, now: datetime) -> str:
+def _why_not(tables: Sequence[Seen], verdicts: Mapping[str, DueVerdict], runs: Runs, now: datetime) -> str:
     served = [seen.table for seen in tables if seen.table in runs.kept or seen.table in runs.lingering]
     rest = [seen for seen in tables if seen.table not in served]
-    held = [seen.table for seen in rest if held_back(seen, now)]
+    held = [seen.table for seen in rest if why_not_asked(seen, now)]
     level = [seen.table for seen in rest if verdicts[seen.table].reason == "caught up"]
     waiting = [seen.table for seen in rest if seen.table not in held and seen.table not in level]
-    parts = some([*waiting, *held], lambda table: f"{table}: {verdicts[table].reason}")
+    parts = first_reasons([*waiting, *held], lambda table: f"{table}: {verdicts[table].reason}")
     parts += [f"{len(served)} served by a run"] if served else []
     parts += [f"{len(level)} of {len(tables)} caught up"] if level or not parts else []
     return "; ".join(parts)
 
 
-def some(tables: Sequence[str], say: Callable[[str], str]) -> list[str]:
+def first_reasons(tables: Sequence[str], say: Callable[[str], str]) -> list[str]:
     """What is said of the first ones, and how many more there are."""
     more = len(tables) - SHOWN
     return [say(table) for table in tables[:SHOWN]] + ([f"and {more} more"] if more > 0 else [])

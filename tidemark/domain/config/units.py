@@ -33,7 +33,11 @@ def counted(number: int, one: str) -> str:
     return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
 
 
-def first_few(names: Sequence[str], most: int) -> str:
+SHOWN = 3
+"""Names in a sentence; the rest is counted."""
+
+
+def first_few(names: Sequence[str], most: int = SHOWN) -> str:
     """`a, b and 3 more`."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

@@ -82,6 +82,11 @@ class TableState:
     """An attempt's branch is ahead of main: rows are written and not published."""
 
     @property
+    def mark(self) -> str:
+        """Identity, head and properties: what a sensor compares to see that something about the table changed."""
+        return f"{self.uuid}|{self.head}|{sorted(self.properties.items())}"
+
+    @property
     def live_rows(self) -> int:
         """Rows that a scan finds: without those that delete files mark, as summaries count them."""
         return max(0, self.rows - self.delete_rows)

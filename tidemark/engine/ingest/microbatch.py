@@ -38,7 +38,7 @@ from tidemark.engine.ingest.audit import audit
 from tidemark.engine.ingest.consumer_group import tell_group
 from tidemark.engine.ingest.held import forget, hold_back
 from tidemark.engine.ingest.observe import CountsLost, second_look
-from tidemark.engine.ingest.plan import Limits, Plan, make_plan, require_topic_of
+from tidemark.engine.ingest.plan import Limits, Plan, make_plan, require_topic_unchanged
 from tidemark.engine.ingest.quality_stage import judge_stage
 from tidemark.engine.ingest.quarantine_repair import repair
 from tidemark.engine.ingest.quarantine_rows import causes_known, exact_causes, quarantined_rows
@@ -157,7 +157,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, made: frozenset[int], watch: Stop
         staged = stage(lake, plan, decoded)
     with watch("audit"):
         groups = _unwritten(staged, plan, decoded)
-        _require_covered(lake, plan, groups)
+        _cut_before_uncovered(lake, plan, groups)
         counts = audit(lake, staged, groups, epoch=plan.ledger.epoch, ranges=plan.ranges)
         _require_no_flood(lake, plan, counts, groups)
     quality = dict(staged.evidence.rules)
@@ -171,7 +171,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, made: frozenset[int], watch: Stop
         ledger = plan.ledger.after(plan.ranges, counts, _entry(plan, staged, groups))
         mine = made | {staged.snapshot_id}
         try:
-            receipt = publish(lake, plan.attempt, mine, ledger, lambda: require_topic_of(lake, plan))
+            receipt = publish(lake, plan.attempt, mine, ledger, lambda: require_topic_unchanged(lake, plan))
         except Overtaken:
             if change:
                 with suppress(Exception):  # what stays is repaired before the next receipt
@@ -227,7 +227,7 @@ def _unwritten(staged: Staged, plan: Plan, decoded: DataFrame) -> list[Group]:
     return second_look(decoded) if found is None else found
 
 
-def _require_covered(lake: Lake, plan: Plan, groups: list[Group]) -> None:
+def _cut_before_uncovered(lake: Lake, plan: Plan, groups: list[Group]) -> None:
     """Cut the batch before records that the table does not cover.
 
     Look again when there were records of a schema that the registry has learnt since, or that the plan had left out.

@@ -1,4 +1,7 @@
-"""The plan of one batch: read from the truth (table, topic, registry) and nothing else, once the table is ready."""
+"""The plan of one batch, from table, topic and registry.
+
+`make_plan` first lets `ready.py` make or alter the table; nothing else here changes anything.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,7 +26,7 @@ from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.decoding import NO_ID, Decoding, KeyDecoding, WriterSchema
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.held import accepted_batch
-from tidemark.engine.ingest.ready import make_ready, require_covered
+from tidemark.engine.ingest.ready import make_ready, require_bare_values_covered
 from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding, required_columns
 from tidemark.engine.schema.writer import Writer
@@ -238,7 +241,7 @@ def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Pl
     if not ranges:
         return None
     if schemas.framing == "bare":
-        require_covered(contract, state, schemas)
+        require_bare_values_covered(contract, state, schemas)
     return Plan(
         contract=contract,
         topic=topic,
@@ -293,7 +296,7 @@ def require_same_topic(contract: Contract, ledger: Ledger, topic: Topic, when: s
         raise stopped_by(contract, finding, when)
 
 
-def require_topic_of(lake: Lake, plan: Plan) -> None:
+def require_topic_unchanged(lake: Lake, plan: Plan) -> None:
     """Raises Stopped when the topic is no longer the one that was read.
 
     A log start that has moved on meanwhile is no reason: Spark fails when it misses a record, and these were read.

@@ -166,7 +166,7 @@ def _step(
     return evolution, now
 
 
-def require_covered(contract: Contract, state: TableState, schemas: TopicSchemas) -> None:
+def require_bare_values_covered(contract: Contract, state: TableState, schemas: TopicSchemas) -> None:
     """Values without a schema id are all read with one schema: while the table does not hold it, none can be read.
 
     Nor while that schema lacks a column of the table that the contract does not let go.

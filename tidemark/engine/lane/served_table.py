@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from tidemark.domain.cadence.lag import Lag, Sighting, Verdict, decide, measure, prune
+from tidemark.domain.cadence.lag import DueVerdict, Lag, Sighting, due_verdict, measure, prune
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, TidemarkError
 from tidemark.domain.ledger.guard import Topic
@@ -101,20 +101,22 @@ class Serving:
         first = self.begun is None
         return first, self.missed if first and self.first_seen is None else 0, self.urgency(now)
 
-    def verdict(self, now: datetime) -> Verdict:
+    def verdict(self, now: datetime) -> DueVerdict:
         """Whether a batch should be made now."""
         if self.over or self.working:
-            return Verdict(due=False, reason="served or over")
+            return DueVerdict(due=False, reason="served or over")
         if self.retry_at is not None:
-            return Verdict(due=now >= self.retry_at, reason=f"attempt {self.failures + 1}")
+            return DueVerdict(due=now >= self.retry_at, reason=f"attempt {self.failures + 1}")
         if self.committed is None or self.topic is None:
-            return Verdict(due=True, reason="first look")
+            return DueVerdict(due=True, reason="first look")
         if self.topic.topic_id != self.topic_id or any(
             end < self.committed.get(p, 0) for p, end in self.topic.end.items()
         ):
-            return Verdict(due=True, reason="the topic is not what it was")
+            return DueVerdict(due=True, reason="the topic is not what it was")
         contract = self.contract
-        return decide(self.lag(now), target_lag=contract.target_lag, max_records=contract.ingest.max_records)
+        return due_verdict(
+            self.lag(now), target_lag=contract.target_lag, max_records=contract.ingest.max_records
+        )
 
     @property
     def asks_first(self) -> bool:

@@ -32,7 +32,7 @@ from tidemark.engine.ingest.quality_fit import check_rules
 from tidemark.engine.ingest.quality_stage import judge_stage
 from tidemark.engine.ingest.quarantine_repair import settle_and_take_back
 from tidemark.engine.ingest.readable_head import with_readable_head
-from tidemark.engine.ingest.ready import evolve_if_needed, require_covered
+from tidemark.engine.ingest.ready import evolve_if_needed, require_bare_values_covered
 from tidemark.engine.ingest.stage import Staged
 from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding
@@ -124,7 +124,7 @@ def replay_base(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -
     refused = refused_ids(contract, state, schemas)
     parked = removing_ids(contract, state, schemas, "review", "impossible")
     if schemas.framing == "bare":
-        require_covered(contract, state, schemas)
+        require_bare_values_covered(contract, state, schemas)
     check_rules(lake, contract, table_columns(value_columns(state)))
     key = key_decoding(lake, contract, value_columns(state))
     return ReplayBase(contract, state, state.ledger, schemas, run_id, refused, parked, key)

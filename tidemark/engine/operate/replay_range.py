@@ -23,7 +23,7 @@ from tidemark.engine.decode.records import FATE, VALUE, decode
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.audit import audit
 from tidemark.engine.ingest.observe import grouped, second_look
-from tidemark.engine.ingest.plan import Plan, require_topic_of
+from tidemark.engine.ingest.plan import Plan, require_topic_unchanged
 from tidemark.engine.ingest.quarantine_rows import explained_rows
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.stage import stage
@@ -154,7 +154,7 @@ def _replace(
     written = {*made, branch_head(lake, plan.attempt).snapshot_id} - {plan.state.head}
     staged = stage(lake, plan, decoded)
     groups = [] if staged.evidence.clean else second_look(decoded)
-    _require_covered(plan, groups)
+    _refuse_uncovered(plan, groups)
     counts = audit(lake, staged, groups, epoch=plan.ledger.epoch, ranges=plan.ranges)
     check_each_once(lake, plan, only=staged.rows)
     # a range is part of a batch, or has records of many; `unique` within the table is judged
@@ -181,7 +181,7 @@ def _replace(
         staged.evidence,
         Recount(before, counts, settlement.resolved, truncates(groups), reread=True),
         settlement,
-        lambda: require_topic_of(lake, plan),
+        lambda: require_topic_unchanged(lake, plan),
     )
     replaced = {
         f"before_{name}": n for name, n in add_up(before.values())._asdict().items() if name != "read"
@@ -225,7 +225,7 @@ def _keep_every_record(
     )
 
 
-def _require_covered(plan: Plan, groups: list[Group]) -> None:
+def _refuse_uncovered(plan: Plan, groups: list[Group]) -> None:
     """Raises Stopped(`schema_review`) when the table does not hold a schema of the range."""
     ids = sorted({g.schema_id for g in groups if g.fate == "uncovered" and g.schema_id is not None})
     if ids:
