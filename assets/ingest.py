@@ -43,7 +43,7 @@ def ingest_assets(
     def ingest(
         context: dg.AssetExecutionContext, config: IngestConfig, lake: LakeResource
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
-        from assets.runs.lane import run_tables  # noqa: PLC0415 - only a step pays for the engine's imports
+        from assets.runs.lane import ServedLane, run_tables  # noqa: PLC0415 - only a step pays for the engine's imports
         from tidemark.engine.lane.append_work import AppendWork  # noqa: PLC0415
 
         if not context.selected_asset_keys:
@@ -52,7 +52,8 @@ def ingest_assets(
             )
             return
         _require_in_lane(config.first_seen, by_key, name)
-        yield from run_tables(context, lake, lane, by_key, pool_of(name), AppendWork, config.first_seen)
+        served = ServedLane(lane, by_key, pool_of(name), AppendWork)
+        yield from run_tables(context, lake, served, config.first_seen)
 
     return ingest
 

@@ -38,9 +38,9 @@ def upsert_assets(
     def merge(
         context: dg.AssetExecutionContext, lake: LakeResource
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
-        from assets.runs.lane import run_tables  # noqa: PLC0415 - only a step pays for the engine's imports
+        from assets.runs.lane import ServedLane, run_tables  # noqa: PLC0415 - only a step pays for the engine's imports
         from tidemark.engine.lane.upsert_work import UpsertWork  # noqa: PLC0415
 
-        yield from run_tables(context, lake, lane, by_key, pool, UpsertWork)
+        yield from run_tables(context, lake, ServedLane(lane, by_key, pool, UpsertWork))
 
     return merge

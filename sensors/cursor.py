@@ -28,7 +28,7 @@ VERSION = 1
 PLAIN = 2_000
 """Longer cursors are compressed."""
 CATALOG = ""
-"""Beside the names of Kafka clusters."""
+"""The key of the catalog in `Cache.down`; no cluster has an empty name."""
 SIGHTINGS = 200
 """Of all tables together. A table keeps one at least, its oldest, and of that one partition that waits: lag stays
 exact until the next commit."""
@@ -49,15 +49,19 @@ class Entry:
     topic_id: str | None = None
     mark: str = ""
     read_at: datetime | None = None
+    """When it was last read, or could not be. None: it is to be read; so is an upsert table that has not caught up."""
     sightings: list[Sighting] = field(default_factory=list)
     trouble: Trouble | None = None
     tried: datetime | None = None
     active: datetime | None = None
     observed_at: datetime | None = None
+    """When its topic was last observed."""
     observed: int = -1
+    """The sum of the topic's end offsets, as the last observation told it; -1 before the first."""
     lagged: bool = False
     """The last observation told of records that wait."""
     grade: Grade | None = None
+    """Of its freshness, as the check told it last."""
     owed: bool = False
     """What is published here may not be told: a run did not end well, or nothing is known of those before."""
     staged: bool = False

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
@@ -41,13 +42,21 @@ MakeWork = Callable[[Lake, str, set[str]], LaneWork]
 """Out of the lake, the run's id, and the tables that were made before."""
 
 
+@dataclass(frozen=True, slots=True)
+class ServedLane:
+    """What a run serves: the append tables or the upsert tables of a lane, the pool it holds, and its work."""
+
+    lane: Lane
+    contracts: Mapping[str, Contract]
+    """By table."""
+    pool: str
+    make_work: MakeWork
+
+
 def run_tables(
     context: dg.AssetExecutionContext,
     resource: LakeResource,
-    lane: Lane,
-    contracts: Mapping[str, Contract],
-    pool: str,
-    make_work: MakeWork,
+    served: ServedLane,
     first_seen: Mapping[str, int] | None = None,
 ) -> Iterator[StepOutput]:
     """Serve the selected tables, as the sensor wants it or until they have caught up.
@@ -60,6 +69,7 @@ def run_tables(
     Raises:
         dg.Failure: at the end, naming the tables that stopped.
     """
+    contracts = served.contracts
     chosen = [contracts[table] for table in sorted(table_of(key) for key in context.selected_asset_keys)]
     if STOPPED_TAG in context.run.tags:  # of the run that is executed again
         _tell_stopped(context, contracts, {})
@@ -69,9 +79,7 @@ def run_tables(
     with (
         resource.open() as lake,
         _told_if_ended(context, lake, left),
-        closing(
-            _reports(context, resource, lake, lane, chosen, pool, make_work, first_seen or {})
-        ) as reports,
+        closing(_reports(context, resource, lake, served, chosen, first_seen or {})) as reports,
     ):
         for report in reports:
             outcome, contract = report.outcome, contracts[report.outcome.table]
@@ -79,19 +87,19 @@ def run_tables(
                 context.log_event(observation(contract, outcome))
                 continue
             left.pop(outcome.table, None)
-            changed = _show_evolution(context, lake, contract)
-            yield from as_outputs(context, _found(context, contract, outcome))
+            changed = _log_evolution(context, lake, contract)
+            yield from as_outputs(context, _run_checks(context, contract, outcome))
             if outcome.stopped:
                 stopped.append(outcome)
                 context.log.error("%s stopped: %s", outcome.table, outcome.state)
             elif outcome.commits:
                 yield from as_outputs(
-                    context, _what_rows_leave_true(context, lake, contract, outcome, changed=changed)
+                    context, _checks_still_failed(context, lake, contract, outcome, changed=changed)
                 )
                 state = _state(context, lake, contract)
                 yield _result(context, resource.places.home, contract, outcome, state)
             else:
-                _say_without_a_place(context, contract, outcome)
+                _log_why_not_loaded(context, contract, outcome)
                 idle.append(outcome)
         if stopped or not (by_sensor(context.run) or SCHEDULE_NAME_TAG in context.run.tags):
             # a failed run paints every selected table without a result red: these are well, they had nothing to do
@@ -131,7 +139,7 @@ def _told_if_ended(
         raise
 
 
-def _say_without_a_place(context: dg.AssetExecutionContext, contract: Contract, outcome: Outcome) -> None:
+def _log_why_not_loaded(context: dg.AssetExecutionContext, contract: Contract, outcome: Outcome) -> None:
     """Why the run does not know how far the table is, if so."""
     if outcome.next:
         return
@@ -143,7 +151,7 @@ def _say_without_a_place(context: dg.AssetExecutionContext, contract: Contract, 
         context.log.info("%s: %s has neither records nor a schema yet", outcome.table, contract.topic)
 
 
-def _nothing_of(table: str) -> dg.MaterializeResult[None]:
+def _no_result(table: str) -> dg.MaterializeResult[None]:
     """An output that is no result: without one Dagster would skip all steps that follow, for the other tables too.
 
     By this key it makes no event of it, as the table would then count as loaded.
@@ -153,7 +161,7 @@ def _nothing_of(table: str) -> dg.MaterializeResult[None]:
     )
 
 
-def _found(
+def _run_checks(
     context: dg.AssetExecutionContext, contract: Contract, outcome: Outcome
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """What the run itself has found out about a table."""
@@ -175,7 +183,7 @@ def _unchanged(
 ) -> Iterator[StepOutput]:
     """The result of a table without commits takes nothing from it that Dagster shows; none where it has no place."""
     if not outcome.next:
-        yield _nothing_of(outcome.table)
+        yield _no_result(outcome.table)
         return
     if outcome.state == "paused":
         context.log.warning(
@@ -199,7 +207,7 @@ def _state(context: dg.AssetExecutionContext, lake: Lake, contract: Contract) ->
         return None
 
 
-def _what_rows_leave_true(
+def _checks_still_failed(
     context: dg.AssetExecutionContext, lake: Lake, contract: Contract, outcome: Outcome, *, changed: bool
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Failed checks of other looks at the table, again; not headroom where nothing waits, nor drift that was mended."""
@@ -209,7 +217,7 @@ def _what_rows_leave_true(
         yield drift_evaluation(lake, contract)
 
 
-def _show_evolution(context: dg.AssetExecutionContext, lake: Lake, contract: Contract) -> bool:
+def _log_evolution(context: dg.AssetExecutionContext, lake: Lake, contract: Contract) -> bool:
     """Changes that the run made to the table, if any, are shown on the `schema/…` asset; the table keeps them."""
     try:
         shown = run_evolved(lake, contract, context.run_id)
@@ -225,26 +233,24 @@ def _reports(
     context: dg.AssetExecutionContext,
     resource: LakeResource,
     lake: Lake,
-    lane: Lane,
+    served: ServedLane,
     chosen: Sequence[Contract],
-    pool: str,
-    make_work: MakeWork,
     first_seen: Mapping[str, int],
 ) -> Generator[Report]:
-    told = last_results(context.instance, [each.table for each in chosen])
-    work = make_work(knowing(lake, context.instance), context.run_id, set(told))
+    results, lane = last_results(context.instance, [each.table for each in chosen]), served.lane
+    work = served.make_work(knowing(lake, context.instance), context.run_id, set(results))
     if not by_sensor(context.run):
-        return catch_up_all(work, longest_without(chosen, told), lane)
-    handover, edits = Handover(context.instance, context.run_id, pool), _edits(resource, lake, chosen)
+        return catch_up_all(work, longest_without(chosen, results), lane)
+    handover, edits = Handover(context.instance, context.run_id, served.pool), _edits(resource, lake, chosen)
     return serve(
         work,
         chosen,
         lane.model_copy(update={"max_run": run_length_of(lane, chosen)}),
         report_every=report_period(lake.platform.report_every, len(lake.configuration.contracts)),
         called_away=lambda: handover() or edits(),
-        said=context.log.info,
+        log=context.log.info,
         first_seen={table: datetime.fromtimestamp(at, UTC) for table, at in first_seen.items()},
-        last_results=told,
+        last_results=results,
     )
 
 

@@ -49,7 +49,7 @@ def test_columns_appear_while_a_run_lingers_and_no_record_is_there_twice(lakehou
         Lane(poll="1s", linger="1m"),
         report_every=timedelta(0),
         called_away=lambda: None,
-        said=lambda _: None,
+        log=lambda _: None,
     )
 
     def served(table, records):

@@ -39,7 +39,7 @@ def test_one_run_merges_all_due_tables_at_once_and_what_comes_later_too(lakehous
         Lane(poll="1s", linger="1m"),
         report_every=timedelta(0),
         called_away=lambda: None,
-        said=lambda _: None,
+        log=lambda _: None,
     )
     early = [next(reports) for _ in several]
     assert {report.outcome.table for report in early} == {made.name for made in several}

@@ -1,6 +1,6 @@
 """Rules of a run that serves a lane: drain, keep to the target lag, linger, make room; one table never stops another."""
 
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -20,7 +20,7 @@ from tidemark.engine.lane.served_table import Standing
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-class Inline(Executor):
+class Inline(ThreadPoolExecutor):
     """Runs what is submitted at once, in the caller's thread."""
 
     def submit(self, fn, /, *args, **kwargs):
@@ -58,8 +58,8 @@ class World(Clock):
         for topic, per_second in self.growth.items():
             self.ends[topic] = self.ends.get(topic, 0) + per_second * seconds
 
-    def workers(self, parallel):  # noqa: ARG002
-        return Inline()
+    def workers(self, parallel):
+        return Inline(parallel)
 
     def look(self, cluster, topics):
         if self.blind:
@@ -117,11 +117,11 @@ def run(
     every=timedelta(minutes=1),
     seen=None,
     told=None,
-    said=lambda _: None,
+    log=lambda _: None,
 ):
     reports = serve(
         world, contracts, rules or lane(), report_every=every,
-        called_away=called_away, said=said, first_seen=seen, last_results=told, clock=world,
+        called_away=called_away, log=log, first_seen=seen, last_results=told, clock=world,
     )  # fmt: skip
     everything = list(reports)
     return [r.outcome for r in everything if r.final], [r.outcome for r in everything if not r.final]
@@ -263,7 +263,7 @@ def test_a_busy_run_ends_at_max_run():
     world = World(growth={"orders": 100})
     world.ends["orders"] = 0
     said = []
-    run(world, [contract("orders", target_lag="5s")], rules=lane(max_run="2m"), said=said.append)
+    run(world, [contract("orders", target_lag="5s")], rules=lane(max_run="2m"), log=said.append)
     assert [why.rpartition(": ")[2] for why in said] == ["max_run is over"]
     assert timedelta(minutes=2) <= world.at - NOON <= timedelta(seconds=123)
 
@@ -526,7 +526,7 @@ def test_an_interrupt_stops_running_work_and_is_passed_on():
     world.rest = rest
     with pytest.raises(Interrupted):
         list(serve(world, [contract("orders")], lane(), report_every=timedelta(minutes=1),
-                   called_away=lambda: None, said=lambda _: None, clock=world))  # fmt: skip
+                   called_away=lambda: None, log=lambda _: None, clock=world))  # fmt: skip
     assert world.stop.is_set()
     assert world.interrupted
 

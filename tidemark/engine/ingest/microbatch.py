@@ -87,13 +87,16 @@ def microbatch(
 
     `uuid`: of the very table that is meant, when none in its place will do.
 
+    Planned at most ATTEMPTS times. A pass that met new schema ids does not count; the first loss to another run at a
+    ledger begins the count anew. After LOST_OFTEN losses in a row at one ledger the table asks maintenance for room.
+
     Raises:
         Stopped: the table is in a stop state; nothing moved.
         Outage: a service does not answer; a later attempt continues from the table.
     """
     limits = Limits(loaded_before, goal, uuid=uuid)
     last: TidemarkError | None = None
-    reached: Ledger | None = None
+    ledger_seen: Ledger | None = None
     turn = lost = 0
     while turn < ATTEMPTS:
         turn += 1
@@ -116,8 +119,8 @@ def microbatch(
         except Overtaken as overtaken:
             last = overtaken
             stand_aside(turn)
-            before, reached = reached, lake.state(contract.table).ledger
-            turn, lost = (turn, lost + 1) if reached == before else (0, 1)
+            ledger_then, ledger_seen = ledger_seen, lake.state(contract.table).ledger
+            turn, lost = (turn, lost + 1) if ledger_seen == ledger_then else (0, 1)
             if lost == LOST_OFTEN:
                 with suppress(Exception):
                     ask_for_room(lake, contract.table)

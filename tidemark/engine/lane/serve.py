@@ -6,7 +6,7 @@ comes back to the calling thread, so that an interrupt there ends everything.
 
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -57,7 +57,7 @@ class LaneWork(Protocol):
 
 
 class Clock:
-    """Our clock, and what works beside it; replaced in tests."""
+    """Time, waiting and threads of a run: what a test replaces so that minutes pass at once."""
 
     def now(self) -> datetime:
         """This moment, in UTC."""
@@ -70,7 +70,7 @@ class Clock:
         else:
             stop.wait(seconds)
 
-    def workers(self, parallel: int) -> Executor:
+    def workers(self, parallel: int) -> ThreadPoolExecutor:
         """For so many tables at once."""
         return ThreadPoolExecutor(parallel, thread_name_prefix="tidemark-lane")
 
@@ -90,9 +90,9 @@ class _Run:
     lane: Lane
     report_every: timedelta
     called_away: Callable[[], str | None]
-    said: Callable[[str], object]
+    log: Callable[[str], object]
     clock: Clock
-    pool: Executor
+    pool: ThreadPoolExecutor
     started: datetime
     look_at: datetime | None = None
     asked_at: datetime | None = None
@@ -119,7 +119,7 @@ class _Run:
             now = self.clock.now()
             if not self.leaving and (reason := self._reason_to_leave(now)):
                 self.leaving = True
-                self.said(f"The run ends, or will with the batches at work: {reason}")
+                self.log(f"The run ends, or will with the batches at work: {reason}")
             if self.leaving and not self._busy():
                 break
             if not self.leaving:
@@ -231,7 +231,7 @@ def serve(  # noqa: PLR0913 - what it does, its limits, and its ways out
     *,
     report_every: timedelta,
     called_away: Callable[[], str | None],
-    said: Callable[[str], object],
+    log: Callable[[str], object],
     first_seen: Mapping[str, datetime] | None = None,
     last_results: Mapping[str, datetime] | None = None,
     clock: Clock | None = None,
@@ -243,18 +243,18 @@ def serve(  # noqa: PLR0913 - what it does, its limits, and its ways out
     that have had no result for the most lengths of a run (`last_results`), so that no table is left out for ever.
 
     It ends when nothing came for `lane.linger`, at `lane.max_run`, when `called_away` gives a reason, when
-    `work.stop` is set, or when a table stopped: so the stop is seen at once, and the next run serves the others. Why it
-    ends is `said`.
+    `work.stop` is set, or when a table stopped: so the stop is seen at once, and the next run serves the others. Why
+    it ends is logged.
     """
     clock = clock or Clock()
     now = clock.now()
     with _workers(work, lane, clock) as workers:
-        seen, told = first_seen or {}, last_results or {}
+        seen, results = first_seen or {}, last_results or {}
         tables = [
-            Serving(each, now, seen.get(each.table), _missed(told.get(each.table), now, lane))
-            for each in longest_without(contracts, told)
+            Serving(each, now, seen.get(each.table), _missed(results.get(each.table), now, lane))
+            for each in longest_without(contracts, results)
         ]
-        yield from _Run(work, tables, lane, report_every, called_away, said, clock, workers, now).serve()
+        yield from _Run(work, tables, lane, report_every, called_away, log, clock, workers, now).serve()
 
 
 def longest_without(contracts: Sequence[Contract], last_results: Mapping[str, datetime]) -> list[Contract]:
@@ -277,7 +277,7 @@ def catch_up_all(work: LaneWork, contracts: Sequence[Contract], lane: Lane) -> G
 
 
 @contextmanager
-def _workers(work: LaneWork, lane: Lane, clock: Clock) -> Iterator[Executor]:
+def _workers(work: LaneWork, lane: Lane, clock: Clock) -> Iterator[ThreadPoolExecutor]:
     """A pool whose work is stopped, interrupted and waited for when the run is interrupted."""
     pool = clock.workers(lane.parallel)
     try:
@@ -286,9 +286,8 @@ def _workers(work: LaneWork, lane: Lane, clock: Clock) -> Iterator[Executor]:
         work.stop.set()
         pool.shutdown(wait=False, cancel_futures=True)
         work.interrupt()
-        if isinstance(pool, ThreadPoolExecutor):
-            for thread in list(pool._threads):  # noqa: SLF001 - shutdown has no timeout of its own
-                thread.join(GRACE / lane.parallel)
+        for thread in list(pool._threads):  # noqa: SLF001 - shutdown has no timeout of its own
+            thread.join(GRACE / lane.parallel)
         raise
     else:
         pool.shutdown(wait=True)
