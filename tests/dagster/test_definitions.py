@@ -167,6 +167,8 @@ def test_no_contracts_are_no_error(tmp_path):
     (tmp_path / "none").mkdir()
     defs = build_defs(where=Places(None, tmp_path / "none", tmp_path / "home"))
     dg.Definitions.validate_loadable(defs)
+    graph = defs.get_repository_def().asset_graph
+    assert not graph.get_all_asset_keys()
 
 
 def test_three_hundred_contracts_load_in_seconds(tmp_path):

@@ -159,7 +159,9 @@ def test_a_lane_may_have_any_name_that_is_not_refused(where, lake, resource):
         written = f"topic: {name}\ntable: shop.{name}\nlane: {name}\nupsert: [id]\n"
         (where.contracts_dir / f"{name}.yaml").write_text(written)
     configuration_module._configuration.cache_clear()
-    dg.Definitions.validate_loadable(build_defs({"lake": resource}, where))
+    defs = build_defs({"lake": resource}, where)
+    dg.Definitions.validate_loadable(defs)
+    assert {f"upsert_lag_{name}" for name in names} <= {sensor.name for sensor in defs.sensors}
 
 
 def test_without_upsert_there_is_neither_job_nor_sensor(defs):

@@ -10,12 +10,12 @@ from tidemark.cli.border import FINDING
 from tidemark.cli.dagster_records import hints
 from tidemark.cli.output import console, number, print_json, show_error, state_text
 from tidemark.cli.status import judged, with_hints
-from tidemark.cli.unrun import Outcome, as_append, as_outcome, unless_paused
-from tidemark.domain import outcome as core
+from tidemark.cli.unrun import OutcomeJson, as_append, as_outcome, unless_paused
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import UpsertTable
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.offsets import Offsets, total, waiting
+from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import asked, translated
 from tidemark.engine.config.configuration import places
@@ -43,7 +43,9 @@ def foretell(
         raise typer.Exit(FINDING)
 
 
-def _foreseen(lake: Lake, contracts: Sequence[Contract], upserts: Mapping[str, UpsertTable]) -> list[Outcome]:
+def _foreseen(
+    lake: Lake, contracts: Sequence[Contract], upserts: Mapping[str, UpsertTable]
+) -> list[OutcomeJson]:
     home = places(os.environ).home
     run = {each.table: each for each in contracts}
     wanted = run | {each.append.table: each.append for each in upserts.values()}
@@ -65,7 +67,7 @@ def _foreseen(lake: Lake, contracts: Sequence[Contract], upserts: Mapping[str, U
     ]
 
 
-def _of_append(lake: Lake, facts: Facts, status: Status) -> Outcome:
+def _of_append(lake: Lake, facts: Facts, status: Status) -> OutcomeJson:
     end: Offsets = facts.topic.end if facts.topic else {}
     if facts.table and facts.table.ledger:
         begin = {**dict.fromkeys(end, 0), **facts.table.ledger.next}
@@ -82,7 +84,9 @@ def _of_append(lake: Lake, facts: Facts, status: Status) -> Outcome:
     return _outcome(status, contract, first, end)
 
 
-def _of_upsert(lake: Lake, current: UpsertTable, status: Status, append: Outcome, *, runs: bool) -> Outcome:
+def _of_upsert(
+    lake: Lake, current: UpsertTable, status: Status, append: OutcomeJson, *, runs: bool
+) -> OutcomeJson:
     """`runs`: whether the append table is run before, so that what it brings is merged too."""
     pair, _ = asked(lambda: read_pair(lake, current))
     if pair is None or (pair.append is None and pair.state.paused):
@@ -96,17 +100,17 @@ def _of_upsert(lake: Lake, current: UpsertTable, status: Status, append: Outcome
     return _outcome(status, current.contract, {p: begin.get(p, 0) for p in end}, end)
 
 
-def _outcome(status: Status, contract: Contract, begin: Offsets, end: Offsets) -> Outcome:
+def _outcome(status: Status, contract: Contract, begin: Offsets, end: Offsets) -> OutcomeJson:
     """As a run would print it, with nothing done; `end` only of a table that it would read."""
     error = None if status.state == _HELD else as_outcome(status, contract.cluster)["error"]
     until = begin if error or status.state == "paused" else end
-    known = core.Outcome(
+    known = Outcome(
         status.table, status.state, from_=begin, next=until, snapshot_id=status.snapshot_id, error=error
     )
     return unless_paused(known.as_json(), total(waiting(begin, end)))
 
 
-def _show(outcomes: Sequence[Outcome]) -> None:
+def _show(outcomes: Sequence[OutcomeJson]) -> None:
     table = RichTable("table", "state", "offsets to read", box=None)
     for each in outcomes:
         count = sum(end - each["from"].get(p, 0) for p, end in each["next"].items())

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tidemark.domain.states import FINE, OUTAGES, State
+from tidemark.domain.times import age
 
 WIDE = 200
 """Columns where there is no terminal: a log file must not cut words."""
@@ -51,16 +52,6 @@ def state_text(state: State) -> Text:
     if state in FINE:
         return Text(state, style={"fresh": "green", "lagging": "yellow", "paused": "cyan"}[state])
     return Text(state, style="magenta" if state in OUTAGES else "bold red")
-
-
-def age(seconds: float | None) -> str:
-    """A duration as people say it: 42 s, 7 min, 3 h, 5 d; a dash for None."""
-    if seconds is None:
-        return "–"
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if abs(seconds) >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def ago(at: datetime | None) -> str:

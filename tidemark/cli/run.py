@@ -4,6 +4,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import dagster as dg
 import typer
@@ -21,11 +22,11 @@ from tidemark.cli.in_dagster import dagster_instance, execute, interrupted
 from tidemark.cli.output import console, number, print_json, show_error, state_text
 from tidemark.cli.progress import watching
 from tidemark.cli.status import seen, statuses_of
-from tidemark.cli.unrun import Outcome, as_append, as_outcome, unless_paused
-from tidemark.domain import outcome as core
+from tidemark.cli.unrun import OutcomeJson, as_append, as_outcome, unless_paused
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, TidemarkError
+from tidemark.domain.outcome import Outcome
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import places
@@ -45,8 +46,8 @@ def run(tables: Sequence[str], by: str, reason: str, *, dry_run: bool, as_json: 
         return
     tags = _signed(by, reason)
     run_ids = [str(uuid.uuid4()), str(uuid.uuid4())]
-    outcomes: list[Outcome] = []
-    told: Mapping[str, Outcome] = {}
+    outcomes: list[OutcomeJson] = []
+    told: Mapping[str, OutcomeJson] = {}
     why, cut_off = None, False
     with dagster_instance() as instance, watching(configuration, contracts, as_json=as_json):
         if contracts:
@@ -55,7 +56,11 @@ def run(tables: Sequence[str], by: str, reason: str, *, dry_run: bool, as_json: 
             told, why, cut_off = _told_of(result)
             outcomes += [
                 told.get(each.table)
-                or (_unfinished(configuration, each, run_ids[0], why) if why else _nothing_to_do(each.table))
+                or (
+                    _not_caught_up(configuration, each, run_ids[0], why)
+                    if why
+                    else _nothing_to_do(each.table)
+                )
                 for each in contracts
             ]
         if upserts:
@@ -92,7 +97,7 @@ def _signed(by: str, reason: str) -> dict[str, str]:
 
 
 def _remember(
-    configuration: Configuration, contracts: Sequence[Contract], outcomes: Sequence[Outcome]
+    configuration: Configuration, contracts: Sequence[Contract], outcomes: Sequence[OutcomeJson]
 ) -> None:
     """Since when the records of tables that stopped wait: without a sensor nobody else has seen them."""
     stopped = {each["table"] for each in outcomes if each["error"] and each["state"] not in _NOTHING_SEEN}
@@ -101,19 +106,19 @@ def _remember(
         seen(Lake(configuration), behind, places(os.environ).home)
 
 
-def _told_of(result: dg.ExecuteInProcessResult) -> tuple[dict[str, Outcome], str | None, bool]:
+def _told_of(result: dg.ExecuteInProcessResult) -> tuple[dict[str, OutcomeJson], str | None, bool]:
     """Outcomes by table, why there are no more if it ended early, and whether the run was interrupted."""
     cut_off = interrupted(result)
     why = "it was interrupted" if cut_off else ended_early(result.all_events)
     return told_by(result.all_events), why, cut_off
 
 
-def _nothing_to_do(table: str) -> Outcome:
+def _nothing_to_do(table: str) -> OutcomeJson:
     """Of a table that is not there, and a whole run has no word of: an empty topic without a schema."""
-    return core.Outcome(table, state="fresh").as_json()
+    return Outcome(table, state="fresh").as_json()
 
 
-def _looked_at(configuration: Configuration, contracts: Sequence[Contract]) -> Mapping[str, Outcome]:
+def _looked_at(configuration: Configuration, contracts: Sequence[Contract]) -> Mapping[str, OutcomeJson]:
     """By table, of append tables that were not run: as `tidemark status` says it."""
     home = places(os.environ).home
     found = statuses_of(Lake(configuration), contracts, home, ask_dagster=True) if contracts else []
@@ -121,24 +126,18 @@ def _looked_at(configuration: Configuration, contracts: Sequence[Contract]) -> M
     return {each.table: as_outcome(each, clusters[each.table]) for each in found}
 
 
-def _unmerged(table: str, why: str) -> Outcome:
+def _unmerged(table: str, why: str) -> OutcomeJson:
     """Of an upsert table without a word in a run that was cut off."""
-    error = {
-        "kind": "Unfinished",
-        "message": f"{table}: the run ended before everything was merged: {why}",
-        "next_step": f"tidemark run {table}",
-        "state": "failed",
-        "table": table,
-    }
-    return core.Outcome(table, state="failed", error=error).as_json()
+    error = _unfinished(table, "everything was merged", why)
+    return Outcome(table, state="failed", error=error).as_json()
 
 
-def told_by(events: Sequence[dg.DagsterEvent]) -> dict[str, Outcome]:
+def told_by(events: Sequence[dg.DagsterEvent]) -> dict[str, OutcomeJson]:
     """Outcomes by table, from the materializations and the failures of a run."""
     return {outcome["table"]: outcome for event in events for outcome in _told(event)}
 
 
-def _told(event: dg.DagsterEvent) -> Iterator[Outcome]:
+def _told(event: dg.DagsterEvent) -> Iterator[OutcomeJson]:
     if event.is_step_materialization:
         outcome = event.materialization.metadata.get(OUTCOME)
         if outcome is not None:
@@ -165,22 +164,27 @@ def ended_early(events: Sequence[dg.DagsterEvent]) -> str | None:
     return next((event.message or "" for event in events if event.is_run_failure), None) or "it was cut off"
 
 
-def _unfinished(configuration: Configuration, contract: Contract, run_id: str, why: str) -> Outcome:
+def _not_caught_up(configuration: Configuration, contract: Contract, run_id: str, why: str) -> OutcomeJson:
     """Of a run that ended without a word about a table, the table itself knows what it did."""
-    error = {
-        "kind": "Unfinished",
-        "message": f"{contract.table}: the run ended before it had caught up: {why}",
-        "next_step": f"tidemark run {contract.table}",
-        "state": "failed",
-        "table": contract.table,
-    }
+    error = _unfinished(contract.table, "it had caught up", why)
     try:
         return outcome_of(Lake(configuration), contract, run_id, error).as_json()
     except TidemarkError:
-        return core.Outcome(contract.table, state="failed", error=error).as_json()
+        return Outcome(contract.table, state="failed", error=error).as_json()
 
 
-def _show(outcomes: Sequence[Outcome], run_id: str) -> None:
+def _unfinished(table: str, before: str, why: str) -> dict[str, Any]:
+    """The error of a table in a run that was cut off."""
+    return {
+        "kind": "Unfinished",
+        "message": f"{table}: the run ended before {before}: {why}",
+        "next_step": f"tidemark run {table}",
+        "state": "failed",
+        "table": table,
+    }
+
+
+def _show(outcomes: Sequence[OutcomeJson], run_id: str) -> None:
     table = RichTable(
         "table", "state", "commits", "read", "written", "quarantined", "tombstones", "s", box=None
     )

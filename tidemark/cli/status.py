@@ -18,11 +18,12 @@ from tidemark.cli.border import FINDING
 from tidemark.cli.choice import chosen_both
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_records import hints, loaded
-from tidemark.cli.output import age, ago, console, number, print_json, show_error, state_text
+from tidemark.cli.output import ago, console, number, print_json, show_error, state_text
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.units import counted
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.states import FINE
+from tidemark.domain.times import age
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import translated
 from tidemark.engine.config.configuration import places

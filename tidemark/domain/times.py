@@ -52,3 +52,13 @@ def first_millisecond(at: datetime) -> int:
 def iso(at: datetime | None) -> str | None:
     """In ISO 8601, at UTC."""
     return at.astimezone(UTC).isoformat() if at else None
+
+
+def age(seconds: float | None) -> str:
+    """A duration as people say it: 42 s, 7 min, 3 h, 5 d; a dash for None."""
+    if seconds is None:
+        return "–"
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if abs(seconds) >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -10,6 +10,7 @@ from markupsafe import Markup
 import tidemark
 from tidemark.domain.config.units import format_duration
 from tidemark.domain.states import FINE, OUTAGES
+from tidemark.domain.times import age
 from tidemark.review.acts import told
 from tidemark.review.collect import Review
 from tidemark.review.picture import lineage
@@ -27,7 +28,7 @@ def page(reviews: Sequence[Review], catalog: str) -> str:
         "short": _short,
         "minute": _minute,
         "duration": format_duration,
-        "age": _age,
+        "age": age,
         "act": told,
         "place": lambda each: f"{each.table}.{each.column}",
     }
@@ -102,12 +103,3 @@ def _minute(text: str | datetime | None) -> str:
     if text is None:
         return "–"
     return minute(datetime.fromisoformat(text) if isinstance(text, str) else text)
-
-
-def _age(seconds: float | None) -> str:
-    if seconds is None:
-        return "–"
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"

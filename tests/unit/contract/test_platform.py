@@ -367,18 +367,24 @@ def test_a_password_that_is_percent_encoded_is_what_it_was(installation, passwor
 
 
 @pytest.mark.parametrize(
-    ("line", "text"),
+    ("line", "text", "url"),
     [
-        (2, "schema_registry: {main: {url: 'http://registry/a@b'}}"),
-        (3, "catalog: {type: sql, uri: 'sqlite:////a:1/b@c.db', warehouse: /w}"),
-        (3, "catalog: {type: sql, uri: 'postgresql://u:p@pg:5432/d?application_name=a@b', warehouse: /w}"),
-        (3, "catalog: {type: rest, uri: 'http://nessie:19120/iceberg/main%401f'}"),
-        (3, "catalog: {type: hive, uri: 'thrift://one:9083,thrift://two:9083'}"),
-        (4, "spark: {remote: 'sc://s:15002/;token=t;user_id=a@b'}"),
+        (2, "schema_registry: {main: {url: '$'}}", "http://registry/a@b"),
+        (3, "catalog: {type: sql, uri: '$', warehouse: /w}", "sqlite:////a:1/b@c.db"),
+        (
+            3,
+            "catalog: {type: sql, uri: '$', warehouse: /w}",
+            "postgresql://u:p@pg:5432/d?application_name=a@b",
+        ),
+        (3, "catalog: {type: rest, uri: '$'}", "http://nessie:19120/iceberg/main%401f"),
+        (3, "catalog: {type: hive, uri: '$'}", "thrift://one:9083,thrift://two:9083"),
+        (4, "spark: {remote: '$'}", "sc://s:15002/;token=t;user_id=a@b"),
     ],
 )
-def test_addresses_that_only_look_odd_are_fine(installation, line, text):
-    installation.platform(with_line(line, text)).load()
+def test_addresses_that_only_look_odd_are_fine(installation, line, text, url):
+    platform = installation.platform(with_line(line, text.replace("$", url))).load().platform
+    taken = {2: platform.schema_registry["main"].address, 3: platform.catalog.uri, 4: platform.spark.address}
+    assert taken[line] == url
 
 
 def with_line(number: int, text: str) -> str:

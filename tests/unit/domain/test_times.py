@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.times import first_millisecond, moment, time_of
+from tidemark.domain.times import age, first_millisecond, moment, time_of
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -39,3 +39,12 @@ def test_a_time_that_no_year_of_utc_has_is_refused(said: str) -> None:
     """Given a time that can be written but not told at UTC, then whoever wrote it is told."""
     with pytest.raises(ValueError, match=r"is in no year from 1 to 9999 of UTC"):
         time_of(said)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(None, "–"), (119, "119 s"), (120, "2 min"), (-7200, "-2 h"), (172_800, "2 d"), (-1, "-1 s")],
+)
+def test_a_duration_is_told_in_the_largest_unit_of_which_it_has_two(seconds: float | None, told: str) -> None:
+    """Given a duration, also one before zero as of records that Kafka has deleted, then it is short."""
+    assert age(seconds) == told

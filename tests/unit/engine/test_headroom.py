@@ -1,4 +1,4 @@
-"""Rule: who may read a topic and not its configuration can reconcile and roll back; nothing passes unchecked for it."""
+"""Rule: whether Kafka compacts a topic is None, not a guess, where the broker does not answer."""
 
 import socket
 

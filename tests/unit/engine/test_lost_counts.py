@@ -4,11 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from tidemark.domain.errors import Outage
-from tidemark.engine.ingest.observe import evidence
+from tidemark.engine.ingest.observe import Counting, CountsLost, evidence
 
 
 def test_a_pass_whose_counts_are_lost_is_an_outage():
-    with pytest.raises(Outage) as found:
-        evidence(SimpleNamespace(get={}), [0])
+    with pytest.raises(CountsLost) as found:
+        evidence(SimpleNamespace(get={}), Counting({0}))
     assert found.value.state == "spark_down"

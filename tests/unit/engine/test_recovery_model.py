@@ -18,7 +18,7 @@ from tidemark.domain.ledger.settlement import Resolution, Settlement, taken_back
 from tidemark.domain.maintenance import snapshot_keep
 from tidemark.domain.maintenance.snapshot_keep import MAIN, Ref, Snap
 from tidemark.domain.times import DAY_MS
-from tidemark.engine.table.counted_quarantine import OPEN, standing
+from tidemark.engine.table.counted_quarantine import OPEN, as_settled
 
 FIRST = 4
 """Where the first load begins; what lies before it can only be backfilled."""
@@ -223,7 +223,7 @@ class World:
         batch = pa.RecordBatch.from_pylist(
             [dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA
         )
-        found = standing(batch, self.now.ledger, self.pending()).to_pylist()
+        found = as_settled(batch, self.now.ledger, self.pending()).to_pylist()
         waits = [r["offset"] for r in found if r[OPEN]]
         assert len(waits) == len(set(waits)), "twice in the quarantine"
         return frozenset(waits)

@@ -8,10 +8,11 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from tidemark.cli.output import age, ago, number, state_text
+from tidemark.cli.output import ago, number, state_text
 from tidemark.cli.status import statuses_of
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.errors import ConfigurationError
+from tidemark.domain.times import age
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import places
 from tidemark.engine.config.follow import Followed

@@ -17,7 +17,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_state import load
 from tidemark.engine.access.totals import totals_of
-from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, covered, require_columns, standing
+from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, as_settled, covered, require_columns
 from tidemark.engine.table.settle import pending
 
 
@@ -77,7 +77,7 @@ def unresolved(lake: Lake, quarantine: str, ledger: Ledger | None) -> int:
 def _counted(table: Table, quarantine: str, moment: Moment, ledger: Ledger) -> Counted:
     found, whole, asked = 0, True, moment[-1]
     for batch in _batches(table, quarantine, NEEDED, everything=asked is not None):
-        found += pc.sum(standing(batch, ledger, asked)[OPEN]).as_py() or 0
+        found += pc.sum(as_settled(batch, ledger, asked)[OPEN]).as_py() or 0
         whole = whole and covered(batch, ledger)
     return Counted(moment, ledger, found, whole)
 
@@ -92,7 +92,7 @@ def causes(lake: Lake, table: str, quarantine: str, ledger: Ledger | None) -> li
             return []
         asked, wanted = pending(ledger, rows), tuple(dict.fromkeys((*NEEDED, *fields)))
         for batch in _batches(rows, quarantine, wanted, everything=True):
-            for row in standing(batch, ledger, asked).select([*fields, OPEN]).to_pylist():
+            for row in as_settled(batch, ledger, asked).select([*fields, OPEN]).to_pylist():
                 found.setdefault(row["cause"], CauseCount(table, row["cause"])).add(row)
         return sorted(found.values(), key=lambda each: -each.count)
 

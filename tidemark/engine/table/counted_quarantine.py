@@ -33,7 +33,7 @@ def require_columns(quarantine: Table, name: str, wanted: Iterable[str]) -> None
         )
 
 
-def standing(batch: pa.RecordBatch, ledger: Ledger, asked: Settlement | None) -> pa.Table:
+def as_settled(batch: pa.RecordBatch, ledger: Ledger, asked: Settlement | None) -> pa.Table:
     """The rows of `batch` (with the columns NEEDED) that count, with a boolean column `open`: it waits for a remedy.
 
     Rows that wait for their receipt are left out, and so are those beyond `ledger`.

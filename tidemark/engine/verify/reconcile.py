@@ -28,7 +28,7 @@ from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.look.headroom import compacted
 from tidemark.engine.table.absent import unloaded
-from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, standing
+from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, as_settled
 from tidemark.engine.table.settle import pending
 from tidemark.engine.verify.committed import read_committed
 from tidemark.engine.verify.kafka_rows import kafka_rows, needs_spark
@@ -232,7 +232,7 @@ class _Comparison:
         scan = table.scan(row_filter=inside(window), selected_fields=NEEDED)
         asked = pending(self.ledger, table)
         for batch in scan.to_arrow_batch_reader():
-            rows = standing(batch, self.ledger, asked)
+            rows = as_settled(batch, self.ledger, asked)
             waiting = rows.filter(rows[OPEN]).combine_chunks()
             for part in waiting.to_batches():
                 self._mark(_places(part.columns, part.schema.names), window, marks, QUARANTINED)

@@ -23,7 +23,7 @@ from tidemark.engine.access.outages import translated
 from tidemark.engine.access.snapshots import is_receipt, ledger_of, made_at
 from tidemark.engine.access.table_state import load, load_written
 from tidemark.engine.table.absent import not_new
-from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, require_columns, standing
+from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, as_settled, require_columns
 from tidemark.engine.table.settle import pending
 from tidemark.engine.verify.fates import Answer, TableAndTopic, published, quarantined, silent
 from tidemark.engine.verify.kafka_rows import kafka_rows, listed
@@ -148,4 +148,4 @@ def _quarantined(
         scan = loaded.scan(row_filter=where, selected_fields=_QUARANTINED)
         asked = pending(table.ledger, loaded)
         for batch in scan.to_arrow_batch_reader():
-            yield from listed(standing(batch, table.ledger, asked))
+            yield from listed(as_settled(batch, table.ledger, asked))

@@ -8,7 +8,7 @@ from quarantine_rows import SCHEMA
 
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.settlement import Resolution, Settlement
-from tidemark.engine.table.counted_quarantine import OPEN, standing
+from tidemark.engine.table.counted_quarantine import OPEN, as_settled
 
 AT = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=77)
 
@@ -20,7 +20,7 @@ def row(offset, by=None, *, epoch=1, partition=0, batch="b1"):
 
 def seen(rows, asked=None, following=None):
     ledger = Ledger(cluster_id="c", topic_id="t", topic="orders", epoch=1, next=following or {0: 100, 1: 100})
-    found = standing(pa.RecordBatch.from_pylist(rows, schema=SCHEMA), ledger, asked)
+    found = as_settled(pa.RecordBatch.from_pylist(rows, schema=SCHEMA), ledger, asked)
     return {(r["epoch"], r["partition"], r["offset"]): r[OPEN] for r in found.to_pylist()}
 
 
