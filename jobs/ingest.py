@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from assets.names import table_key
+from jobs.table_job import table_job
 from tidemark.domain.config.contract import Contract
 
 INGEST = "ingest"
@@ -13,9 +12,4 @@ INGEST = "ingest"
 
 def ingest_job(contracts: Sequence[Contract]) -> UnresolvedAssetJobDefinition:
     """All append tables of all lanes."""
-    selection = dg.AssetSelection.assets(*(table_key(each.table) for each in contracts)).without_checks()
-    return dg.define_asset_job(
-        INGEST,
-        selection=selection,
-        description="Ingest topics into their append tables until they have caught up.",
-    )
+    return table_job(INGEST, contracts, "Ingest topics into their append tables until they have caught up.")

@@ -11,6 +11,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 
 from assets.names import LANE_TAG, table_key, upsert_lane
 from jobs.scheduled import WAITS, waits
+from jobs.table_job import table_job
 from resources.lake import on_disk
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_tables
@@ -24,12 +25,7 @@ GONE = "no contract on disk makes any of these tables any more, reload the defin
 
 def merge_job(tables: Sequence[Contract]) -> UnresolvedAssetJobDefinition:
     """All upsert tables of all lanes."""
-    selection = dg.AssetSelection.assets(*(table_key(each.table) for each in tables)).without_checks()
-    return dg.define_asset_job(
-        MERGE,
-        selection=selection,
-        description="Merge append tables into their upsert tables until nothing waits.",
-    )
+    return table_job(MERGE, tables, "Merge append tables into their upsert tables until nothing waits.")
 
 
 def merge_schedule(

@@ -5,7 +5,7 @@ from math import ceil
 
 import dagster as dg
 
-from assets.runs.run_length import stretched
+from assets.runs.run_length import run_length_note
 from jobs.ingest import INGEST
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
@@ -22,7 +22,8 @@ def lag_sensor(
         job_name=INGEST,
         minimum_interval_seconds=max(1, ceil(lane.poll.total_seconds())),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"Asks for runs of lane {name} when tables near their target lag.{stretched(lane, contracts)}",
+        description=f"Asks for runs of lane {name} when tables near their target lag."
+        + run_length_note(lane, contracts),
     )
     def kafka_lag(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SensorResult:
         from sensors.kafka_lag_answer import answer  # noqa: PLC0415 - loading the definitions needs no Kafka client

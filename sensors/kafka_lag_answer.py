@@ -10,6 +10,7 @@ from sensors.cursor import dump, parse
 from sensors.dead_runs import bury
 from sensors.discover import discover
 from sensors.observations import (
+    TickEvent,
     freshness_changes,
     results_of_the_dead,
     topic_observations,
@@ -50,7 +51,7 @@ def answer(
     except TidemarkError as error:
         return dg.SensorResult(skip_reason=str(error))
     every = report_period(lake.platform.report_every, len(lake.configuration.contracts))
-    events: list[dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation] = [
+    events: list[TickEvent] = [
         *topic_observations(tick, decision, every),
         *results_of_the_dead(tick, decision),
         *freshness_changes(tick, decision),

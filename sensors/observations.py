@@ -24,6 +24,8 @@ from tidemark.domain.errors import Outage, Stopped, TidemarkError
 from tidemark.domain.ledger.guard import Topic
 from tidemark.engine.look.upserts import lateness
 
+TickEvent = dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation
+
 
 def topic_observations(tick: Tick, decision: Ask, every: timedelta) -> Iterator[dg.AssetObservation]:
     """One observation per topic that moved since the last one, or has been caught up with since.

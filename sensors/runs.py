@@ -39,7 +39,7 @@ class Ended:
 def under_way(instance: dg.DagsterInstance, pool: str, tables: Collection[str]) -> Runs:
     """The tables that runs have in hand, whoever launched them.
 
-    A run of a person that waits for more than the lane keeps no table: a lingering run makes room once it could begin.
+    A queued run that a person started keeps its tables only if it could begin once a lingering run makes room.
     """
     kept: set[str] = set()
     lingering: set[str] = set()
@@ -62,7 +62,10 @@ def under_way(instance: dg.DagsterInstance, pool: str, tables: Collection[str]) 
 def ended(
     instance: dg.DagsterInstance, pool: str, tables: Collection[str], after: datetime | None
 ) -> tuple[Sequence[Ended], datetime | None]:
-    """The runs that ended since, oldest first; and when the newest run that was passed over for its pool had ended."""
+    """The runs that ended after `after`, oldest first, at most AT_ONCE.
+
+    And the end of the newest run that was skipped because it holds another pool.
+    """
     found: list[Ended] = []
     passed: datetime | None = None
     for record in _ended_records(instance, pool, after):
@@ -77,7 +80,7 @@ def ended(
 
 
 def _ended_records(instance: dg.DagsterInstance, pool: str, after: datetime | None) -> Iterator[dg.RunRecord]:
-    """From the youngest on, with those of other pools (see `runs_of`); of all times only those that need the pool."""
+    """From the newest on, also those of other pools (see `runs_of`); without `after` the last AT_ONCE of this pool."""
     if after is None:
         wanted = RunsFilter(statuses=list(ENDED), tags=pool_filter(pool))
         yield from instance.get_run_records(wanted, limit=AT_ONCE)

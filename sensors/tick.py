@@ -1,4 +1,7 @@
-"""One tick of a lane's sensor: look at topics, tables and runs, decide, and say why. Each kind looks its own way."""
+"""One tick of a lane's sensor: look at topics, tables and runs, decide, and say why.
+
+Append and upsert tables look in their own way (`_look`).
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence

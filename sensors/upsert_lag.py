@@ -6,7 +6,7 @@ from math import ceil
 import dagster as dg
 
 from assets.names import upsert_lane
-from assets.runs.run_length import stretched
+from assets.runs.run_length import run_length_note
 from jobs.upsert import MERGE
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
@@ -25,7 +25,7 @@ def upsert_sensor(name: str, lane: Lane, tables: Sequence[Contract]) -> dg.Senso
         minimum_interval_seconds=max(LEAST, ceil(lane.poll.total_seconds())),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=f"Asks for merges of lane {name} when append tables hold rows that wait for their target lag."
-        + stretched(lane, tables),
+        + run_length_note(lane, tables),
     )
     def upsert_lag(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SensorResult:
         from sensors.upsert_lag_answer import answer  # noqa: PLC0415 - loading the definitions needs no clients

@@ -8,7 +8,7 @@ from resources.lake import LakeResource
 from sensors.cursor import dump, parse
 from sensors.dead_runs import bury
 from sensors.merge_tick import MergeTick
-from sensors.observations import merge_freshness_changes, results_of_the_dead, unseen_freshness
+from sensors.observations import TickEvent, merge_freshness_changes, results_of_the_dead, unseen_freshness
 from sensors.on_disk import as_on_disk, digests, runnable
 from sensors.run_requests import requested
 from tidemark.domain.config.contract import Contract
@@ -40,7 +40,7 @@ def answer(
         decision, _ = runnable(context, resource, lane_name, tick.decide())
     except TidemarkError as error:
         return dg.SensorResult(skip_reason=str(error))
-    events: list[dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation] = [
+    events: list[TickEvent] = [
         *results_of_the_dead(tick, decision),
         *merge_freshness_changes(tick),
         *unseen_freshness(tick, contracts),

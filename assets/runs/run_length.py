@@ -26,7 +26,7 @@ def _checks(contracts: Sequence[Contract]) -> int:
     return sum(len(ingest_checks(each)) + 1 for each in contracts if not is_upsert_table(each))
 
 
-def stretched(lane: Lane, contracts: Sequence[Contract]) -> str:
+def run_length_note(lane: Lane, contracts: Sequence[Contract]) -> str:
     """A sentence for people who see the lane; empty where `max_run` holds."""
     length = run_length_of(lane, contracts)
     if length == lane.max_run:

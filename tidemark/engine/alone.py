@@ -1,4 +1,4 @@
-"""One process at a time."""
+"""A lock on a file, for work that only one process may do."""
 
 import fcntl
 from collections.abc import Iterator

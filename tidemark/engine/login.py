@@ -1,4 +1,4 @@
-"""Who works here, where nobody said so."""
+"""The login name, where no `--by` was given."""
 
 import getpass
 

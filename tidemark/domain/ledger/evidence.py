@@ -15,6 +15,12 @@ from tidemark.domain.ledger.offsets import OffsetRange, Ranges
 from tidemark.domain.ledger.quality_results import RuleResult
 
 Fate = Literal["written", "quarantined", "tombstone", "skipped", "uncovered"]
+FLOOD_FLOOR = 10
+"""A flood takes at least so many records: one bad record in a small batch is bad data, not misconfiguration."""
+UNREADABLE = frozenset(
+    {"no_magic_byte", "undecodable", "wrong_message_type", "invalid_against_schema", "type_mismatch"}
+)
+"""Causes of a record that is not what the contract says the topic holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +137,6 @@ def span(groups: Iterable[Group], fate: Fate) -> dict[int, OffsetRange]:
     return found
 
 
-FLOOD_FLOOR = 10
-"""A flood takes at least so many records: one bad record in a small batch is bad data, not misconfiguration."""
-
-
 def undecided(counts: Iterable[Counts], groups: Iterable[Group], refused: Collection[int]) -> Counts:
     """What was read, without records that someone has decided about: their schema ids are `refused`."""
     whole = add_up(counts)
@@ -145,12 +147,6 @@ def undecided(counts: Iterable[Counts], groups: Iterable[Group], refused: Collec
 def is_flood(whole: Counts, fail: float) -> bool:
     """Whether more of a batch than `fail` (a share) went to quarantine."""
     return whole.quarantined >= FLOOD_FLOOR and whole.quarantined > fail * whole.read
-
-
-UNREADABLE = frozenset(
-    {"no_magic_byte", "undecodable", "wrong_message_type", "invalid_against_schema", "type_mismatch"}
-)
-"""Causes of a record that is not what the contract says the topic holds."""
 
 
 def nothing_decodes(counts: Iterable[Counts], groups: Iterable[Group]) -> bool:

@@ -1,6 +1,6 @@
 """The batch that was held back, and whether someone has accepted it: two notes on the table.
 
-`epoch e`, then `p:from-to` per partition. Both are about one stand of the ledger: once it has moved, they say nothing.
+`epoch e`, then `p:from-to` per partition. Both hold for one position of the ledger: once it has moved they are void.
 """
 
 import re

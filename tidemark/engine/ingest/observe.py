@@ -31,7 +31,7 @@ _FAR_DAY = 106_751_990
 
 
 class Observed(Observation):
-    """Spark's, but for its question whether the rows are a stream: the server would analyse the whole plan for it."""
+    """Spark's Observation without its `isStreaming` check, which makes the server analyse the whole plan."""
 
     def _on(self, df: Any, *exprs: Any) -> Any:
         self._result = {}

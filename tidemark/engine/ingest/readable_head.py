@@ -1,4 +1,7 @@
-"""A table's head as Spark can be pinned to it, also after a column that partitions by identity became wider."""
+"""An empty receipt over a head that Spark cannot be pinned to: a column that partitions by identity became wider.
+
+Why it cannot: see `head_readable` in `table_shape.py`.
+"""
 
 from typing import Any
 from uuid import uuid4

@@ -25,7 +25,7 @@ from tidemark.engine.ingest.read import SMALL_BATCH
 from tidemark.engine.table.branch import Attempt, branch_head, branch_identifier
 
 FEW_PARTITIONS = 32
-"""Files that a task may have open at once."""
+"""Up to so many table partitions a task writes without sorting: one open file each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from tidemark.domain.plan.table_properties import GC_ENABLED
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.namespace import listed, namespaces
 from tidemark.engine.access.outages import translated
-from tidemark.engine.access.table_state import load
+from tidemark.engine.access.table_state import load, load_written
 from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.expire import refs_of
 from tidemark.engine.table.folder import now_named
@@ -52,8 +52,8 @@ def remove_orphans(lake: Lake, name: str, limits: Orphans, *, until: float, dry_
         Outage: a service does not answer.
     """
     began = time.perf_counter()
-    table = load(lake.catalog, name)
-    if table is None or table.metadata.current_snapshot_id is None:
+    table = load_written(lake.catalog, name)
+    if table is None:
         return Gain(name, "orphan_files", acted=False, reason="it does not exist yet, or holds nothing")
     if table.properties.get(GC_ENABLED, "true").lower() == "false":
         return Gain(

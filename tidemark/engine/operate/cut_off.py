@@ -1,4 +1,4 @@
-"""Where to read on in a topic that has lost its end, and may have written other records there since.
+"""Where to read on in a topic that now ends before the offset that was read, or has other records there by now.
 
 Up to where it was cut off the log is the one that was read: the newest record that the table has as Kafka shows it, by
 time and key, is before that place, whatever epoch it was read in.
