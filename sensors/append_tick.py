@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
-from sensors.runs import operated
+from sensors.lane_runs import operated
 from sensors.tick import OUTAGES_ASKED, Tick
 from tidemark.domain.cadence.reading import READ_EVERY, READ_TROUBLED_EVERY, Known, to_read
 from tidemark.domain.cadence.request import first_reasons

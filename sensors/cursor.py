@@ -79,7 +79,7 @@ class Cache:
     """Entries by table, until when runs that ended were taken into account, and when topics were listed.
 
     `down`: Kafka clusters that do not answer, by name, and the `CATALOG`, each with the tick that first found it so.
-    `turn`: the table that a tick ended with which had no time for all of them.
+    `turn`: where a tick had no time for all tables, the last one that it took.
     """
 
     tables: dict[str, Entry] = field(default_factory=dict)

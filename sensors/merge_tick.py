@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import cached_property
 
 from assets.names import pool_of
-from sensors.runs import ended, operated, under_way
+from sensors.lane_runs import ended, operated, under_way
 from sensors.tick import OUTAGES_ASKED, Tick
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.cadence.reading import READS, witnessed

@@ -15,7 +15,7 @@ from assets.names import (
     ingest_op,
     table_key,
 )
-from sensors.runs import next_attempt, run_key
+from sensors.lane_runs import next_attempt, run_key
 from sensors.tick import Tick
 from tidemark.domain.cadence.request import Ask
 from tidemark.domain.config.units import first_few

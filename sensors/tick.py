@@ -16,7 +16,7 @@ from assets.names import pool_of
 from assets.runs.run_length import patience_of
 from sensors.changed_runs import LATE
 from sensors.cursor import CATALOG, Cache, Entry
-from sensors.runs import Ended, ended, under_way
+from sensors.lane_runs import Ended, ended, under_way
 from tidemark.domain.cadence.lag import Sighting, of_this_topic, prune
 from tidemark.domain.cadence.reading import quiet_every
 from tidemark.domain.cadence.request import OUTAGE_BACKOFF, Ask, Seen, Trouble, ask, first_reasons, mark_of

@@ -23,8 +23,8 @@ from dagster_dbt.core.dbt_cli_invocation import PARTIAL_PARSE_FILE_NAME
 from assets.checks.corrections import corrected
 from assets.checks.results import StepOutput, as_outputs, as_result
 from assets.column_lineage import column_metadata
+from assets.marts.dbt_session import FOLDER, open_dbt_session
 from assets.marts.origins import Built, remember
-from assets.marts.places import FOLDER, place_of
 from assets.marts.translator import MartTranslator, among_their_parents
 from assets.names import ALLOWED, CORRECTED, table_key, table_of
 from resources.lake import LakeResource
@@ -174,15 +174,15 @@ def _dbt(context: dg.AssetExecutionContext, resource: LakeResource, lake: Lake) 
     home, platform = resource.places.home, resource.configuration.platform
     with (
         default_session(lake.spark()),
-        place_of(context.run_id, home, platform, context.log.warning) as place,
-        _environment(platform, place.remote, _parsed_folder(home)) as parsed,
+        open_dbt_session(context.run_id, home, platform, context.log.warning) as session,
+        _environment(platform, session.remote, _parsed_folder(home)) as parsed,
     ):
         dbt = _Cli(project_dir=str(project_folder()), dbt_executable=_executable())
         manifest = among_their_parents(json.loads(_manifest(dbt, parsed).read_text(encoding="utf-8")))
         begun: list[DbtCliInvocation] = []
 
         def run(arguments: Sequence[str]) -> DbtCliInvocation:
-            translator, target = MartTranslator(), place.target
+            translator, target = MartTranslator(), session.target
             begun.append(
                 dbt.cli(arguments, manifest=manifest, dagster_dbt_translator=translator, target_path=target)
             )

@@ -61,8 +61,8 @@ def run_tables(
 ) -> Iterator[StepOutput]:
     """Serve the selected tables, as the sensor wants it or until they have caught up.
 
-    A table in which a run of a sensor or a schedule has nothing to do gets no result: what is made of it would be
-    built anew, and every look would be an event.
+    A table in which a run of a sensor or a schedule has nothing to do gets no result: that would build anew
+    what depends on it, and every look would be an event.
 
     `first_seen`: see `IngestConfig`.
 
@@ -140,7 +140,7 @@ def _told_if_ended(
 
 
 def _log_why_not_loaded(context: dg.AssetExecutionContext, contract: Contract, outcome: Outcome) -> None:
-    """Why the run does not know how far the table is, if so."""
+    """Log why the run does not know how far the table is, where it does not."""
     if outcome.next:
         return
     if outcome.lag_records:
@@ -154,7 +154,7 @@ def _log_why_not_loaded(context: dg.AssetExecutionContext, contract: Contract, o
 def _no_result(table: str) -> dg.MaterializeResult[None]:
     """An output that is no result: without one Dagster would skip all steps that follow, for the other tables too.
 
-    By this key it makes no event of it, as the table would then count as loaded.
+    This metadata key keeps Dagster from making an event of it, by which the table would count as loaded.
     """
     return dg.MaterializeResult(
         asset_key=table_key(table), metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
@@ -181,7 +181,7 @@ def _still_late(
 def _unchanged(
     context: dg.AssetExecutionContext, home: Path, lake: Lake, contract: Contract, outcome: Outcome
 ) -> Iterator[StepOutput]:
-    """The result of a table without commits takes nothing from it that Dagster shows; none where it has no place."""
+    """A result that changes nothing of what Dagster shows; none where the run does not know how far the table is."""
     if not outcome.next:
         yield _no_result(outcome.table)
         return
@@ -199,7 +199,7 @@ def _unchanged(
 
 
 def _state(context: dg.AssetExecutionContext, lake: Lake, contract: Contract) -> TableState | None:
-    """How a table stands; that it cannot be asked takes no result from it, nor from the tables after it."""
+    """How a table stands; None where it cannot be read now, which costs neither it nor later tables their result."""
     try:
         return lake.state(contract.table)
     except (Outage, Stopped) as error:
@@ -210,7 +210,10 @@ def _state(context: dg.AssetExecutionContext, lake: Lake, contract: Contract) ->
 def _checks_still_failed(
     context: dg.AssetExecutionContext, lake: Lake, contract: Contract, outcome: Outcome, *, changed: bool
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Failed checks of other looks at the table, again; not headroom where nothing waits, nor drift that was mended."""
+    """Checks that failed earlier, again: the result would hide them.
+
+    Not headroom where nothing waits, nor drift that was mended.
+    """
     mended = [name for name, done in ((HEADROOM, not outcome.lag_records), (DRIFT, changed)) if done]
     yield from still_failed(context.instance, contract, mended)
     if changed and not is_upsert_table(contract):
@@ -218,7 +221,7 @@ def _checks_still_failed(
 
 
 def _log_evolution(context: dg.AssetExecutionContext, lake: Lake, contract: Contract) -> bool:
-    """Changes that the run made to the table, if any, are shown on the `schema/…` asset; the table keeps them."""
+    """Tell of schema changes that the run made, as an event of the `schema/…` asset; returns whether it made any."""
     try:
         shown = run_evolved(lake, contract, context.run_id)
     except (Outage, Stopped) as error:

@@ -9,9 +9,9 @@ from typing import Any
 
 import dagster as dg
 
+from assets.checks.changed_findings import News
 from assets.checks.drift import drift_evaluation
 from assets.checks.kafka_run import judged_headrooms
-from assets.checks.news import News
 from assets.checks.results import StepOutput, as_result
 from assets.names import COMPATIBILITY, REVIEW, SCHEMA_EVOLUTION, schema_key
 from assets.runs.last_runs import knowing

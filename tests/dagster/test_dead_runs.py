@@ -26,7 +26,7 @@ from assets.runs.last_runs import DIED, last_runs, why_run
 from resources.lake import LakeResource
 from sensors import dead_runs
 from sensors.dead_runs import bury, canceled
-from sensors.runs import under_way
+from sensors.lane_runs import under_way
 from tidemark.engine.alive import FOLDER, alive, is_held
 
 ENDED_EARLY = """

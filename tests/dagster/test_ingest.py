@@ -26,7 +26,7 @@ from assets.runs.handover import Edits, Handover
 from assets.runs.report import observation, published
 from assets.runs.stopped import stopped_of, stopped_tags
 from orchestration.definitions import build_defs
-from sensors import runs
+from sensors import lane_runs
 from tidemark.domain.cadence.event_budget import report_period, run_length
 from tidemark.domain.columns.types import LONG, Field, Struct
 from tidemark.domain.errors import Stopped
@@ -668,7 +668,7 @@ def test_a_run_that_is_executed_again_does_not_answer_for_the_first(run, instanc
         found = instance.get_run_by_id(done.run_id)
         assert (found.status, json.loads(found.tags[STOPPED_TAG])) == (status, {})
         [told] = [each.stopped for each in last_runs.last_runs(instance, ["shop.orders"]).values()]
-        newest = runs.ended(instance, pool_of("default"), ["shop.orders"], None)[0][-1]
+        newest = lane_runs.ended(instance, pool_of("default"), ["shop.orders"], None)[0][-1]
         assert (told, newest.stopped.get("shop.orders")) == (state, state)
 
 
@@ -736,7 +736,7 @@ def test_a_run_that_failed_in_another_step_is_no_fault_of_its_tables(run, defs, 
     failed = {"shop.audit": "failed"}
     assert {table: each.stopped for table, each in told.items() if each.stopped} == failed
     for lane in ("default", "slow"):
-        [end], _ = runs.ended(instance, pool_of(lane), tables, None)
+        [end], _ = lane_runs.ended(instance, pool_of(lane), tables, None)
         assert end.stopped == failed
 
 
@@ -754,5 +754,5 @@ def test_a_run_without_a_selection_tells_how_its_tables_ended_too(run, defs, ins
     tags = {STOPPED_TAG: failed.tags[STOPPED_TAG]}
     defs.resolve_job_def("ingest").execute_in_process(instance=instance, tags=tags)
     assert {each.stopped for each in last_runs.last_runs(instance, both).values()} == {None}
-    ends, _ = runs.ended(instance, pool_of("default"), both, None)
+    ends, _ = lane_runs.ended(instance, pool_of("default"), both, None)
     assert sorted(each.stopped != {} for each in ends) == [False, True]

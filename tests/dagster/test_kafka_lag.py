@@ -15,7 +15,7 @@ from sqlalchemy.engine import Engine
 
 from assets.names import STOPPED_TAG, TRIGGER_TAG, VERB_TAG, VERBS, pool_filter, pool_of
 from assets.runs.handover import Handover
-from sensors import observations, runs
+from sensors import lane_runs, observations
 from sensors import tick as ticks
 from sensors.append_tick import AppendTick
 from sensors.cursor import CATALOG, Cache, Entry, parse
@@ -622,7 +622,7 @@ def edit(where, was, now):
 
 def test_runs_of_others_hide_none_of_this_lane(tick, instance, run_of, monkeypatch):
     """Given a run that failed before so many of others that no page of runs has room for it, then its trouble is known, and the next tick need not pass them by again."""
-    monkeypatch.setattr(runs, "PAGE", 1)
+    monkeypatch.setattr(lane_runs, "PAGE", 1)
     monkeypatch.setattr(ticks, "LATE", 0.0)
 
     def fails(table, state):

@@ -12,12 +12,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 import assets.marts.build
-import assets.marts.places
+import assets.marts.dbt_session
 import tidemark.cli.marts
 from assets.marts.build import _built, _followed, _manifest, _parsed_folder
+from assets.marts.dbt_session import open_dbt_session
 from assets.marts.models import mart_assets, when_upstream_moved
 from assets.marts.origins import Built
-from assets.marts.places import place_of
 from assets.marts.translator import MartTranslator
 from assets.names import ALLOWED, CORRECTED, table_key
 from orchestration.definitions import build_defs
@@ -617,8 +617,8 @@ def test_of_what_runs_have_for_dbt_only_that_of_the_dead_is_ended(tmp_path, monk
             raise Outage("spark_down", NO_TABLE, "gone")
 
     begun = []
-    monkeypatch.setattr(assets.marts.places, "end_session", end)
-    monkeypatch.setattr(assets.marts.places, "begin_session", lambda *where: begun.append(where))
+    monkeypatch.setattr(assets.marts.dbt_session, "end_session", end)
+    monkeypatch.setattr(assets.marts.dbt_session, "begin_session", lambda *where: begun.append(where))
     address = "sc://spark:1/;token=t"
     platform, later = (
         SimpleNamespace(spark=SimpleNamespace(address=each)) for each in (address, "sc://spark:1")
@@ -629,7 +629,7 @@ def test_of_what_runs_have_for_dbt_only_that_of_the_dead_is_ended(tmp_path, monk
         if name != "run-unbegun":
             (folder / "session").write_text(f"session of {name}")
     with alive(tmp_path, "run-alive"):
-        with place_of("run-own", tmp_path, platform, ended.append) as own:
+        with open_dbt_session("run-own", tmp_path, platform, ended.append) as own:
             assert ended == [
                 (address, "session of run-dead"),
                 "ended what dbt was doing for run run-dead, which died",
@@ -641,7 +641,7 @@ def test_of_what_runs_have_for_dbt_only_that_of_the_dead_is_ended(tmp_path, monk
         assert ended[2:] == [(address, session_id)]
         assert begun == [(address, session_id, platform)]
         gone.clear()
-        with place_of("run-next", tmp_path, later, ended.append) as following:
+        with open_dbt_session("run-next", tmp_path, later, ended.append) as following:
             assert ("sc://spark:1", session_id) in ended
             assert following.remote.startswith("sc://spark:1/;session_id=")
             assert not own.target.exists()

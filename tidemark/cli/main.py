@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tidemark.cli.border import Commands
-from tidemark.cli.later import Services
+from tidemark.cli.lazy_services import Services
 from tidemark.cli.options import AnyJson, AsJson, By, DryRun, Noted, Reason, Table, Tables, Version
 from tidemark.domain.states import Acceptance
 

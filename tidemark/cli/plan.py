@@ -8,11 +8,11 @@ import typer
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from tidemark.cli.apart import each_apart
 from tidemark.cli.border import FINDING
 from tidemark.cli.choice import chosen_both
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_records import loaded
+from tidemark.cli.each_table import each_apart
 from tidemark.cli.output import console, print_json, show_error
 from tidemark.domain.config.upsert import UpsertTable
 from tidemark.domain.errors import Outage, Stopped

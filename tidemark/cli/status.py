@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from tidemark.cli.apart import each_apart
 from tidemark.cli.border import FINDING
 from tidemark.cli.choice import chosen_both
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_records import hints, loaded
+from tidemark.cli.each_table import each_apart
 from tidemark.cli.output import ago, console, number, print_json, show_error, state_text
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.units import counted

@@ -9,10 +9,10 @@ from typing import Any
 import typer
 import yaml
 
-from tidemark.cli.apart import each_apart
 from tidemark.cli.border import FINDING
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_records import loaded
+from tidemark.cli.each_table import each_apart
 from tidemark.cli.output import console, print_json, show_error
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from tidemark.domain.config.section import PropertyValue, Section
-from tidemark.domain.config.written import Written
+from tidemark.domain.config.yaml_numbers import Written
 from tidemark.domain.secrets import is_secret
 
 LoginType = Literal["basic", "google", "entra", "custom", "noop"]

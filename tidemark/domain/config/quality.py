@@ -18,7 +18,7 @@ from tidemark.domain.columns.partitioning import ColumnPath
 from tidemark.domain.config.quality_sql import sql_fault
 from tidemark.domain.config.section import Section
 from tidemark.domain.config.units import whole_number
-from tidemark.domain.config.written import Written
+from tidemark.domain.config.yaml_numbers import Written
 
 CheckName = Literal["not_null", "in_range", "in_set", "not_in_set", "matches", "length", "unique", "min_rows"]
 CHECKS: tuple[CheckName, ...] = get_args(CheckName)

@@ -15,7 +15,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from tidemark.domain.config.written import Written
+from tidemark.domain.config.yaml_numbers import Written
 from tidemark.domain.secrets import redact
 
 REVEAL = {"reveal": True}

@@ -19,8 +19,8 @@ from tidemark.domain.columns.spark_types import quoted_name, quoted_text
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import NO_TABLE, Outage, Refused, Stopped
-from tidemark.domain.ledger.counted import Counted
 from tidemark.domain.ledger.guard import Topic, another_cluster
+from tidemark.domain.ledger.quarantine_count import QuarantineCount
 from tidemark.domain.secrets import redact_text
 from tidemark.domain.states import State
 from tidemark.engine.access.kafka import KafkaAdmin
@@ -64,7 +64,7 @@ class Lake:
         """Tables that no contract names and that did not answer: until when (monotonic) nobody asks again."""
         self.locations: dict[str, str] = {}
         """Of tables that were looked at as neighbours of another."""
-        self.counted: dict[str, Counted] = {}
+        self.counted: dict[str, QuarantineCount] = {}
         """What waits in quarantine tables, as it was counted last."""
         self.waited_for: dict[State, float] = {}
         """Outages that a table has waited out in vain: whoever begins until then (monotonic) does not wait for them."""

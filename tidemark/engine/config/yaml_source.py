@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from tidemark.domain.config.layering import Document, KeyPath, dotted
-from tidemark.domain.config.written import Broken, Whole
+from tidemark.domain.config.yaml_numbers import WrittenFloat, WrittenInt
 from tidemark.domain.errors import Problem
 from tidemark.domain.secrets import HIDDEN, under_secret
 
@@ -152,14 +152,14 @@ def _scalar(node: yaml.ScalarNode) -> Any:
     if node.tag == f"{_TAG}bool" and text.lower() in {"true", "false"}:
         return text.lower() == "true"
     if node.tag == f"{_TAG}int" and _WHOLE.fullmatch(text):
-        return _number(int(plain), Whole, text) if len(text) <= _LONGEST_NUMBER else _NO_NUMBER
+        return _number(int(plain), WrittenInt, text) if len(text) <= _LONGEST_NUMBER else _NO_NUMBER
     if node.tag == f"{_TAG}float" and _BROKEN.fullmatch(text):
         found = float(plain)
-        return _number(found, Broken, text) if math.isfinite(found) else _NO_NUMBER
+        return _number(found, WrittenFloat, text) if math.isfinite(found) else _NO_NUMBER
     return text
 
 
-def _number(found: float, kind: type[Whole | Broken], text: str) -> float:
+def _number(found: float, kind: type[WrittenInt | WrittenFloat], text: str) -> float:
     return found if repr(found) == text else kind(text)
 
 

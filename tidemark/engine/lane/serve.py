@@ -240,7 +240,7 @@ def serve(  # noqa: PLR0913 - what it does, its limits, and its ways out
 
     `first_seen`: tables that are not due yet, with the moment since when records may wait there; they are published
     when they are due by that. What waits in any other table is published at once, its age is not known: those begin
-    that have had no result for the most lengths of a run (`last_results`), so that no table is left out for ever.
+    that have gone longest without a result (`last_results`, in lengths of a run), so that none is left out for ever.
 
     It ends when nothing came for `lane.linger`, at `lane.max_run`, when `called_away` gives a reason, when
     `work.stop` is set, or when a table stopped: so the stop is seen at once, and the next run serves the others. Why

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 
-from tidemark.domain.ledger.counted import Counted, Moment
 from tidemark.domain.ledger.ledger import Ledger
+from tidemark.domain.ledger.quarantine_count import Moment, QuarantineCount
 from tidemark.domain.times import iso
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import translated
@@ -74,12 +74,12 @@ def unresolved(lake: Lake, quarantine: str, ledger: Ledger | None) -> int:
         return known.open
 
 
-def _counted(table: Table, quarantine: str, moment: Moment, ledger: Ledger) -> Counted:
+def _counted(table: Table, quarantine: str, moment: Moment, ledger: Ledger) -> QuarantineCount:
     found, whole, asked = 0, True, moment[-1]
     for batch in _batches(table, quarantine, NEEDED, everything=asked is not None):
         found += pc.sum(as_settled(batch, ledger, asked)[OPEN]).as_py() or 0
         whole = whole and covered(batch, ledger)
-    return Counted(moment, ledger, found, whole)
+    return QuarantineCount(moment, ledger, found, whole)
 
 
 def causes(lake: Lake, table: str, quarantine: str, ledger: Ledger | None) -> list[CauseCount]:

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tidemark.domain.config.written import is_exact
+from tidemark.domain.config.yaml_numbers import is_exact
 
 
 def read_exactly(text: str | bytes) -> Any:

@@ -24,7 +24,7 @@ class Written:
         return type(self), (self.text,)
 
 
-class Whole(Written, int):
+class WrittenInt(Written, int):
     """An int such as `1_000` or `+12`."""
 
     def __new__(cls, text: str) -> Self:
@@ -34,7 +34,7 @@ class Whole(Written, int):
         return made
 
 
-class Broken(Written, float):
+class WrittenFloat(Written, float):
     """A float such as `1.50`; the nearest one to a number with more digits than a float has."""
 
     def __new__(cls, text: str) -> Self:

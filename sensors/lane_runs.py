@@ -27,7 +27,7 @@ class Ended:
     """A run that is over.
 
     `stopped`: the tables that it named with their state; where it named none, those whose step did not end well.
-    `well`: it did all that it was for, and has told of it.
+    `well`: it did all that it was asked for, and Dagster knows.
     """
 
     tables: frozenset[str]
@@ -99,7 +99,7 @@ def operated(instance: dg.DagsterInstance, since: datetime) -> datetime | None:
 
 
 def next_attempt(instance: dg.DagsterInstance, lane: str, digest: str) -> int:
-    """Which attempt at these starting offsets is next: the first without a run, for one that has a run is skipped.
+    """The number of the next attempt at these starting offsets: the first whose run key Dagster does not know yet.
 
     Not just how many runs there are: somebody may have deleted an older one.
     """

@@ -1,4 +1,4 @@
-"""What a scheduled look finds is told where Dagster would show something else without it: idle tables cost no event."""
+"""What a scheduled look finds is told only where Dagster shows something else so far: idle tables cost no event."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -10,7 +10,7 @@ from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 from assets.names import REVIEW
 
 SHOWN = ("plan", "verdict", "parked")
-"""Of the result of a `schema/…` asset, by which two looks are told apart."""
+"""Metadata of the result of a `schema/…` asset by which two looks are told apart."""
 
 
 @dataclass(frozen=True, slots=True)

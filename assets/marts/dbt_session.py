@@ -1,8 +1,8 @@
 """What dbt has for one run, a folder and a Spark session: both end with the run, or else before the next build.
 
-A run that is killed leaves its dbt behind, at work. What that commits later, a build that has begun meanwhile would not
-see: both would add the same rows. It can commit nothing without its session, which can be ended from anywhere; so is
-the statement ended that Spark goes on with when dbt is gone too.
+A run that is killed leaves its dbt behind, still at work. A build begun meanwhile would not see what that dbt commits
+later, and both would add the same rows. It can commit nothing without its Spark session, which can be ended from
+anywhere; that also ends a statement which Spark goes on with after dbt itself is gone.
 """
 
 import shutil
@@ -22,7 +22,7 @@ _SESSION = "session"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DbtSession:
     """Where dbt writes, and the address of its session."""
 
     target: Path
@@ -30,8 +30,10 @@ class Place:
 
 
 @contextmanager
-def place_of(run_id: str, home: Path, platform: Platform, log: Callable[[str], None]) -> Iterator[Place]:
-    """The place of a run, which is the only one at work: those of runs that died are cleared first.
+def open_dbt_session(
+    run_id: str, home: Path, platform: Platform, log: Callable[[str], None]
+) -> Iterator[DbtSession]:
+    """The folder and the session of a run, the only one at work: those of runs that died are cleared first.
 
     Raises:
         Outage: `spark_down`: it is not known whether one of them is at work.
@@ -46,7 +48,7 @@ def place_of(run_id: str, home: Path, platform: Platform, log: Callable[[str], N
     (target / _SESSION).write_text(session_id, encoding="utf-8")
     try:
         begin_session(address, session_id, platform)
-        yield Place(target, of_session(address, session_id))
+        yield DbtSession(target, of_session(address, session_id))
     finally:
         with suppress(TidemarkError):  # its folder tells the next build
             _end(target, address)

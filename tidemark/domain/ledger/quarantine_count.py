@@ -11,7 +11,7 @@ Moment = tuple[str, int | None, Settlement | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class QuarantineCount:
     """`open` rows of a quarantine at `moment`, under `ledger`; `whole`: none of its rows lies beyond that."""
 
     moment: Moment
