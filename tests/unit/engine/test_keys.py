@@ -12,7 +12,7 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.formats.debezium import CDC
 from tidemark.domain.formats.json_nodes import EXTRA
 from tidemark.engine.access.registry import RegisteredSchema
-from tidemark.engine.schema.keys import key_decoding, untold_keys
+from tidemark.engine.schema.keys import key_decoding, key_fault, untold_keys
 
 TABLE = Struct((Field("_id", LONG), Field("note", STRING), Field(EXTRA, STRING), CDC, KAFKA_COLUMN))
 
@@ -109,3 +109,15 @@ def test_a_deleted_type_stops_nothing_and_its_keys_delete_nothing() -> None:
     )
     assert found is not None
     assert (set(found.decoding.writers), found.decoding.unfit) == ({3, 4}, {1, 2})
+
+
+def test_a_key_schema_that_no_validator_takes_is_refused_and_quarantines_no_delete() -> None:
+    """Given a JSON Schema of keys whose pattern is no regular expression, then it is told which, before a delete comes."""
+    key = {"type": "object", "properties": {"_id": {"type": "integer"}, "by": {"pattern": "("}}}
+    lake = listing(RegisteredSchema(1, 1, "JSON", json.dumps(key)))
+    contract = Contract.model_validate({**ONE, "upsert": {"keys": ["_id"]}})
+    reason = r'key: no valid JSON Schema: properties\.by\.pattern: "\(" is not a "regex"'
+    with pytest.raises(Stopped, match=reason) as stopped:
+        key_decoding(lake, contract, TABLE)
+    assert stopped.value.state == "misconfigured"
+    assert str(key_fault(lake, contract, TABLE)) in str(stopped.value)

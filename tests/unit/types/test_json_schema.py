@@ -242,7 +242,18 @@ REFUSED = [
         "the name and 1 are both spelled _1",
     ),
     ({"properties": {"a": 7}}, "a", "no schema: 7"),
-    ({"properties": {"a": {"type": "string", "pattern": "("}}}, "", "no valid JSON Schema"),
+    (
+        {"properties": {"a": {"type": "string", "pattern": "("}}},
+        "",
+        'no valid JSON Schema: properties.a.pattern: "(" is not a "regex"',
+    ),
+    (
+        {"properties": {"a": {"properties": {"b\ud83d": {}}}}},
+        "properties.a.properties.b?",
+        "half a surrogate",
+    ),
+    ({"properties": {"a": {"enum": ["x", "\ud83d"]}}}, "properties.a.enum", "half a surrogate"),
+    ({"properties": {"a": {"pattern": "\ude00"}}}, "properties.a.pattern", "half a surrogate"),
     ({"type": "strin"}, "", "no valid JSON Schema"),
 ]
 
@@ -257,6 +268,37 @@ def test_what_cannot_be_columns_is_refused_with_its_path(schema, path, reason):
         look()
     assert refused.value.path == path
     assert reason in refused.value.reason
+
+
+def test_half_a_surrogate_pair_in_an_annotation_is_a_question_mark():
+    part = {"type": "string", "title": "\ud83d", "default": {"\ud83d": ["\ud83d"]}, "x-by": "\ud83d"}
+    found = parsed({"description": "cut \ud83d", "properties": {"a": {**part, "description": "cut \ud83d"}}})
+    check_validator(found)
+    assert columns(found).fields[0].doc == "cut ?"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "valid", "invalid"),
+    [
+        (r"^[\w-.]+$", "a-b.c", "a b"),
+        (r"^[.-\d]+$", ".-7", "/"),
+        (r"^[\w-~-]+$", "a-~", "}"),
+        (r"^[\d-x-z]+$", "7-xz", "y"),
+        (r"^[^\s-@]+$", "a.b", "a-b"),
+        (r"^\[\w[\]\s-.a-c]+$", "[w]-b", "[wd"),
+        (r"^[a-c]-[\w-]$", "b--", "b-."),
+    ],
+)
+def test_a_hyphen_beside_a_class_in_a_class_stands_for_itself(pattern, valid, invalid):
+    """As annex B of ECMA-262 has it: `a-b` in `[\\d-a-b]` is three characters, and no range."""
+    for named in (False, True):
+        part = {"patternProperties": {pattern: {}}, "additionalProperties": False}
+        schema = parsed({"properties": {"v": part if named else {"pattern": pattern}}})
+        for text, cause in ((valid, None), (invalid, "invalid_against_schema")):
+            fault = explain(json.dumps({"v": {text: 1} if named else text}).encode(), schema)
+            assert (fault and fault.cause) == cause
+    kept = {"const": {"pattern": pattern}}
+    assert explain(json.dumps({"v": kept["const"]}).encode(), parsed({"properties": {"v": kept}})) is None
 
 
 @pytest.mark.parametrize(

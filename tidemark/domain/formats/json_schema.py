@@ -18,6 +18,7 @@ from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.avro import Note
 from tidemark.domain.formats.json_columns import JsonDocuments
 from tidemark.domain.formats.json_nodes import Entries, Items, Leaf, Node, Object, Property
+from tidemark.domain.formats.json_schema_text import for_validator
 
 DRAFTS = ("draft-07", "2020-12")
 MAX_NODES = 20_000
@@ -62,9 +63,11 @@ def parse(text: str, *, combined_as_text: bool = False) -> JsonDocuments:
     and for text that is no schema.
     """
     try:
-        schema = json.loads(text)
+        written = json.loads(text)
+        schema = for_validator(written)
     except (ValueError, RecursionError) as error:
         raise SchemaUnsupported("", f"the schema is no JSON: {error}") from error
+    text = text if schema == written else json.dumps(schema)
     if isinstance(schema, dict):
         draft = str(schema.get("$schema", DRAFTS[0]))
         if not any(known in draft for known in DRAFTS):

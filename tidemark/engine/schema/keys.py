@@ -26,6 +26,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.decode.decoding import NO_ID, Decoding, Format, KeyDecoding, WriterSchema
 from tidemark.engine.decode.key import KEY_PAYLOAD
+from tidemark.engine.decode.on_executors import check_validator
 from tidemark.engine.decode.text import is_readable
 from tidemark.engine.schema import protobuf
 from tidemark.engine.schema.event_routes import type_names
@@ -260,6 +261,7 @@ def _writer(version: RegisteredSchema, *, connect: bool) -> tuple[WriterSchema, 
         return message, protobuf_columns.columns(message)
     if version.type == "JSON":
         documents = json_schema.parse(version.text)
+        check_validator(documents)
         return documents, json_columns(documents)
     schema = parse(version.text, version.references, connect=connect)
     return schema, columns(schema).struct

@@ -44,5 +44,6 @@ class Validity:
             try:
                 self._validator = kind(schema, validate_formats=False, offline=True)
             except jsonschema_rs.ValidationError as error:
-                raise ValueError(str(error.message)) from None
+                place = ".".join(map(str, error.instance_path))
+                raise ValueError(f"{place}: {error.message}" if place else str(error.message)) from None
         return self._validator
