@@ -121,6 +121,8 @@ def test_what_cannot_be_read_is_no_fault(lake):
         ("debezium", {"op": "t"}, [], True),
         ("debezium", {"op": "t"}, ["id"], False),
         ("debezium", {"ts_ms": 1}, [], None),
+        ("debezium", {"op": ["m"]}, [], None),
+        ("debezium_flat", {"__op": {"m": 1}}, [], None),
         ("debezium", None, [], None),
         ("debezium_flat", {"__op": "m"}, [], True),
         ("debezium_flat", None, [], False),

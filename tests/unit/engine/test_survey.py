@@ -85,6 +85,7 @@ def test_changes_that_bring_no_row_are_one_column():
         [change(), {"id": 1}],
         [{"op": "c", "source": "web", "after": 1}],
         [{"op": "add", "source": {"a": 1}, "after": 1}],
+        [{"op": {"kind": "c"}, "id": 1}, {"op": ["c"], "source": {}, "after": 1}],
         [{"schema": 1, "payload": 2}],
     ],
 )

@@ -256,7 +256,8 @@ def _unwrapped(documents: list[Any]) -> tuple[dict[str, str], list[Any]]:
 
 def _is_change(payload: Mapping[str, Any]) -> bool:
     row = "before" if payload.get("op") == "d" else "after"
-    known = payload.get("op") in {"t", "m"} or (payload.get("op") in {"c", "r", "u", "d"} and row in payload)
+    op = payload.get("op")  # of any type: other documents than Debezium's have one too
+    known = op in ("t", "m") or (op in ("c", "r", "u", "d") and row in payload)
     return known and isinstance(payload.get("source"), dict)
 
 

@@ -55,7 +55,7 @@ def is_skipped(lake: Lake, contract: Contract, value: bytes | None) -> bool | No
     op = change.get("op" if envelope == "debezium" else f"{META}op") if isinstance(change, Mapping) else None
     if op == "t":
         return contract.upsert is None
-    return op == "m" if op in {"c", "r", "u", "d", "m"} else None
+    return op == "m" if op in ("c", "r", "u", "d", "m") else None  # no set: it may be anything
 
 
 def _by_schema(payload: bytes, registered: RegisteredSchema, message: str | None) -> dict[str, Any] | None:
