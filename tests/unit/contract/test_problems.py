@@ -500,6 +500,27 @@ def test_a_layout_that_declared_columns_cannot_give_is_refused_offline(
     assert (found.line, found.key, found.message) == (3, key, message)
 
 
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("{column: id, check: matches, pattern: x}", "matches does not apply to id, which is long"),
+        ("{column: id, check: length, max: 3}", "length does not apply to id, which is long"),
+        ("{column: id, check: in_set, values: [new]}", "id is long: values: 'new' is no number"),
+        ("{column: id, check: in_range, min: new}", "id is long: min: 'new' is no number"),
+        (
+            "{column: _kafka.key, check: in_range, min: 1}",
+            "in_range does not apply to _kafka.key, which is binary",
+        ),
+    ],
+)
+def test_a_rule_that_does_not_fit_declared_columns_is_refused_offline(installation, rule, message):
+    value = "value: {format: json, fields: {id: bigint}}"
+    found = installation.contract(
+        f"topic: a\n{value}\nquality:\n  - {{column: id, check: not_null}}\n  - {rule}"
+    ).problem()
+    assert (found.line, found.key, found.message) == (5, "quality.1", message)
+
+
 def test_a_layout_on_what_every_table_has_is_fine(installation):
     installation.contract(
         "topic: a\nvalue: {format: json, fields: {at: timestamp}}\nevent_time: at\n"

@@ -25,6 +25,7 @@ from tidemark.domain.columns.types import (
 )
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.quality import QualityRule
+from tidemark.domain.config.quality_fit import bound, fit_faults, literal
 from tidemark.domain.config.quality_sql import mentioned
 from tidemark.domain.formats.explanation import Explanation
 from tidemark.domain.ledger.quality_results import (
@@ -38,7 +39,6 @@ from tidemark.domain.ledger.quality_results import (
     row_rules,
     staged_rules,
 )
-from tidemark.domain.plan.quality_fit import bound, fit_faults, literal
 
 COLUMNS = Struct(
     (

@@ -7,6 +7,7 @@ from tidemark.domain.columns.partitioning import PartitionField
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
 from tidemark.domain.config.contract import Declaration, Value
 from tidemark.domain.config.layering import Finding, KeyPath
+from tidemark.domain.config.quality_fit import misfits
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.avro_columns import WHOLE_COLUMNS
 from tidemark.domain.formats.debezium import document_columns, json_documents
@@ -41,7 +42,7 @@ def table_findings(
 
 
 def rule_findings(said: Declaration) -> Iterator[Finding]:
-    """Columns of quality rules that are not among the declared ones."""
+    """Columns of quality rules that are not among the declared ones, and rules that do not fit those that are."""
     known = known_columns(said.value)
     if known is None:
         return
@@ -53,6 +54,7 @@ def rule_findings(said: Declaration) -> Iterator[Finding]:
                 key: KeyPath = ("columns", part) if rule.columns else ("column",)
                 near = nearest(path, leaf_paths(every))
                 yield Finding((*at, *key), f"there is no column {path}", near)
+        yield from (Finding(at, fault) for fault in misfits(rule, every))
 
 
 def known_columns(value: Value) -> Struct | None:

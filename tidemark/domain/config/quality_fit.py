@@ -34,14 +34,20 @@ def fit_faults(rules: Iterable[QualityRule], columns: Struct) -> list[str]:
     faults = []
     for rule in rules:
         for path in rule.paths:
-            found = resolve(columns, path)
-            if found is None:
+            if resolve(columns, path) is None:
                 near = nearest(path, leaf_paths(columns))
                 hint = f" (did you mean {near}?)" if near else ""
                 faults.append(f"quality: {rule.title}: there is no column {path}{hint}")
-            else:
-                faults += [f"quality: {rule.title}: {fault}" for fault in _faults(rule, path, found)]
+        faults += [f"quality: {rule.title}: {fault}" for fault in misfits(rule, columns)]
     return faults
+
+
+def misfits(rule: QualityRule, columns: Struct) -> Iterator[str]:
+    """What does not fit of a rule whose columns are there."""
+    for path in rule.paths:
+        found = resolve(columns, path)
+        if found is not None:
+            yield from _faults(rule, path, found)
 
 
 def literal(kind: Primitive, value: Value) -> str:

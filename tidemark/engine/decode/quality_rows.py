@@ -17,9 +17,9 @@ from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, Primitive, Struct
 from tidemark.domain.config.quality import CAUSE_PREFIX, QualityRule
+from tidemark.domain.config.quality_fit import bound, literal
 from tidemark.domain.config.quality_sql import mentioned
 from tidemark.domain.ledger.quality_results import RuleResult, Rules, Sample, may_show
-from tidemark.domain.plan.quality_fit import bound, literal
 from tidemark.engine.access.conditions import any_of, kept_apart
 from tidemark.engine.decode.unavailable_values import is_unknown, may_be_unknown
 

@@ -11,8 +11,8 @@ from tidemark.domain.columns.spark_types import spark_json
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.quality import QualityRule
+from tidemark.domain.config.quality_fit import fit_faults
 from tidemark.domain.errors import Stopped
-from tidemark.domain.plan.quality_fit import fit_faults
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.decode.quality_rows import anchored
 
