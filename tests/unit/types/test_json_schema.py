@@ -287,6 +287,7 @@ def test_half_a_surrogate_pair_in_an_annotation_is_a_question_mark():
         (r"^[^\s-@]+$", "a.b", "a-b"),
         (r"^\[\w[\]\s-.a-c]+$", "[w]-b", "[wd"),
         (r"^[a-c]-[\w-]$", "b--", "b-."),
+        (r"^[^-a-\d]+$", "bc", "b-c"),
     ],
 )
 def test_a_hyphen_beside_a_class_in_a_class_stands_for_itself(pattern, valid, invalid):

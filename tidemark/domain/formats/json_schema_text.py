@@ -25,10 +25,10 @@ _NAMING = frozenset(
 """Keywords whose keys are names."""
 _COUNTING = frozenset({"$ref", "$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "type", "required"})
 """Keywords whose texts say something of values, `pattern` aside; other texts are annotations."""
-_ATOM = re.compile(
-    r"\\(?:[pPu]\{[^}]*\}|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|c[A-Za-z]|.)|.",
-    re.DOTALL,
-)
+_CLASS = re.compile(r"(?s)(\\.)|(\[\^?)((?:\\.|[^\\\]])*)")
+_ATOM = r"\\(?:[pPu]\{[^}]*\}|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|c[A-Za-z]|.)|."
+_RANGE = re.compile(rf"(?s)({_ATOM})(?:-({_ATOM}))?")
+_SET = re.compile(r"\\[wWdDsSpP]")
 
 
 def for_validator(schema: Any, path: Path = (), keyword: str = "") -> Any:
@@ -56,31 +56,22 @@ def for_validator(schema: Any, path: Path = (), keyword: str = "") -> Any:
 
 def strict(pattern: str) -> str:
     """The pattern with the hyphens escaped that stand for themselves, where unicode mode would refuse one."""
-    atoms, found, at = _ATOM.findall(pattern), [], 0
-    inside = is_loose = False
-    while at < len(atoms):
-        atom = atoms[at]
-        ends = atoms[at + 2 : at + 3] if inside and atoms[at + 1 : at + 2] == ["-"] else []
-        if not inside or atom == "]":
-            inside = atom == "["
-            found.append(atom)
-        elif not ends or ends == ["]"]:
-            found.append(_literal(atom))
-        else:
-            loose = _is_class(atom) or _is_class(ends[0])
-            is_loose |= loose
-            found += [_literal(atom), r"\-" if loose else "-", _literal(ends[0])]
-            at += 2
-        at += 1
-    return "".join(found) if is_loose else pattern
+    return _CLASS.sub(lambda found: found[0] if found[1] else found[2] + _strict_class(found[3]), pattern)
+
+
+def _strict_class(body: str) -> str:
+    pairs: list[tuple[str, str]] = _RANGE.findall(body)
+    loose = [bool(end) and any(map(_SET.match, (first, end))) for first, end in pairs]
+    if not any(loose):
+        return body
+    return "".join(
+        _literal(first) + (r"\-" if is_loose else "-" if end else "") + _literal(end)
+        for (first, end), is_loose in zip(pairs, loose, strict=True)
+    )
 
 
 def _literal(atom: str) -> str:
     return r"\-" if atom == "-" else atom
-
-
-def _is_class(atom: str) -> bool:
-    return len(atom) > 1 and atom[1] in "wWdDsSpP"
 
 
 def _text(text: str, keyword: str, path: Path) -> str:
