@@ -7,7 +7,7 @@ from assets.runs.snapshot_ids import ids_as_text
 from jobs.backfill import PROGRESS
 from jobs.operations import SignedConfig, shown_failure, signed, verb_job
 from resources.lake import LakeResource
-from tidemark.domain.errors import TidemarkError
+from tidemark.domain.errors import TidemarkError, without_secrets
 
 
 class Drill(SignedConfig):
@@ -34,7 +34,7 @@ def drill_platform(context: dg.OpExecutionContext, config: Drill, lake: LakeReso
         with lake.open() as opened, translated(cluster=config.cluster):
             operation = drill(opened, config.scenarios, config.cluster, signature, say).as_json()
     except TidemarkError as error:
-        raise shown_failure(error) from error
+        raise shown_failure(error) from without_secrets(error)
     context.add_output_metadata({"tidemark/operation": dg.MetadataValue.json(ids_as_text(operation))})
 
 

@@ -13,7 +13,7 @@ from assets.names import VERB_TAG, table_key
 from assets.runs.snapshot_ids import ids_as_text
 from resources.lake import LakeResource
 from tidemark.domain.config.upsert import is_upsert_table
-from tidemark.domain.errors import Refused, TidemarkError
+from tidemark.domain.errors import Refused, TidemarkError, without_secrets
 from tidemark.domain.states import Acceptance
 from tidemark.domain.times import time_of
 from tidemark.engine.login import login_name
@@ -162,7 +162,7 @@ def change_table(
         known = resource.configuration
         contract = known.any_table(config.table) if upserts else known.contract(config.table)
     except TidemarkError as error:
-        raise shown_failure(error) from error
+        raise shown_failure(error) from without_secrets(error)
     publishes = publishes and not config.dry_run
     try:
         with resource.open() as opened:
@@ -172,7 +172,7 @@ def change_table(
     except TidemarkError as error:
         if publishes:  # it may have stopped between two commits
             _show_what_is_there(context, contract, resource)
-        raise shown_failure(error) from error
+        raise shown_failure(error) from without_secrets(error)
     metadata = {"tidemark/operation": dg.MetadataValue.json(ids_as_text(operation))}
     context.add_output_metadata(metadata)
     if config.dry_run:

@@ -6,6 +6,7 @@ import dagster as dg
 import pytest
 from dagster._config.pythonic_config import infer_schema_from_config_class
 from launchpad import ASKED, execute
+from requests.exceptions import HTTPError
 
 from tidemark.cli.change import _operation
 from tidemark.domain.errors import Refused
@@ -201,3 +202,17 @@ def test_what_a_client_library_raises_under_a_verb_gets_its_state(defs, instance
     (failed,) = [e for e in result.all_events if e.is_step_failure]
     error = failed.step_failure_data.user_failure_data.metadata["error"].value
     assert (error["kind"], error["state"], error["table"]) == ("Outage", "catalog_down", "shop.orders")
+
+
+def test_no_event_of_a_verb_names_the_password_of_a_catalog(defs, instance, lake, monkeypatch):
+    password = "hunter2"
+
+    def refused(*_):
+        raise HTTPError(f"401 Client Error for url: https://tide:{password}@catalog/v1/config")
+
+    monkeypatch.setattr(pause_module, "pause", refused)
+    result = execute(defs, instance, "pause")
+    (failed,) = [e for e in result.all_events if e.is_step_failure]
+    assert "tide:***@catalog" in str(failed.step_failure_data.error)
+    kept = instance.all_logs(result.run_id)
+    assert password not in "".join(dg.serialize_value(each) for each in kept)

@@ -148,6 +148,28 @@ class SchemaUnsupported(TidemarkError):
         super().__init__(f"{path}: {reason}" if path else reason, path=path, reason=reason, **fields)
 
 
+class Cause(Exception):
+    """Stands for another library's error whose text names a secret: its text without, and its traceback."""
+
+
+def without_secrets(error: BaseException) -> BaseException:
+    """The error and those below it, none with a secret in its text: Dagster keeps the texts of the whole chain."""
+    chain: list[BaseException] = []
+    under: BaseException | None = error
+    while under is not None and under not in chain:
+        chain.append(under)
+        under = under.__cause__ or (None if under.__suppress_context__ else under.__context__)
+    below: BaseException | None = None
+    for each in reversed(chain):
+        text = f"{type(each).__name__}: {each}"
+        shown = redact_text(text)
+        ours = isinstance(each, TidemarkError)
+        told = each if ours or shown == text else Cause(shown).with_traceback(each.__traceback__)
+        told.__cause__ = below
+        below = told
+    return below or error
+
+
 def error_fields(error: BaseException) -> Mapping[str, Any]:
     """The JSON of any error, ours or not."""
     if isinstance(error, TidemarkError):

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from traceback import TracebackException
 
 import boto3
 import grpc
@@ -17,6 +18,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
+from dagster_shared.error import SerializableErrorInfo
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.catalog.sql import SqlCatalog
@@ -30,6 +32,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_state import load
 
+PASSWORD = "hunter2"
 ROW = pa.table({"id": pa.array([1], pa.int64())})
 
 
@@ -213,6 +216,22 @@ def test_what_a_rest_catalog_answers_becomes_a_state_of_the_catalog(
         load_catalog("lake", type="rest", uri=uri)
     assert told.value.state == state
     assert "tidemark run TABLE" not in told.value.next_step
+
+
+@pytest.mark.parametrize("code", [401, 500])
+def test_the_password_of_a_catalog_is_in_no_error_below_ours(code: int) -> None:
+    """Given a REST catalog whose URI has a login, when it refuses, then what Dagster keeps of the error and those that it came from names no password, and still says where each was raised."""
+    with (
+        answering(code) as uri,
+        pytest.raises((Outage, Stopped)) as told,
+        translated("shop.orders"),
+        translated(),
+    ):
+        load_catalog("lake", type="rest", uri=uri.replace("//", f"//tide:{PASSWORD}@"))
+    shown = str(SerializableErrorInfo.from_traceback(TracebackException.from_exception(told.value)))
+    assert PASSWORD not in shown
+    assert "HTTPError: " in shown
+    assert "raise_for_status" in shown
 
 
 @pytest.mark.parametrize("uri", ["http://127.0.0.1:1/", "http://no-such-host.invalid/"])

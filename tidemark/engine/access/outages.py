@@ -21,7 +21,15 @@ from pyiceberg.exceptions import (
 )
 from requests.exceptions import RequestException
 
-from tidemark.domain.errors import NO_TABLE, Outage, Overtaken, Stopped, TidemarkError, state_of
+from tidemark.domain.errors import (
+    NO_TABLE,
+    Outage,
+    Overtaken,
+    Stopped,
+    TidemarkError,
+    state_of,
+    without_secrets,
+)
 from tidemark.domain.states import OUTAGES, State
 
 T = TypeVar("T")
@@ -231,28 +239,41 @@ def translated(table: str = NO_TABLE, *, topic: str = "?", cluster: str = "main"
     """
     try:
         yield
-    except (Outage, Stopped) as error:
-        if error.table != NO_TABLE:
+    except Exception as error:
+        cause, told = without_secrets(error), _told(error, table, topic, cluster)
+        if told is error:
             raise
+        raise told from cause
+
+
+def _named(error: TidemarkError, table: str, topic: str, cluster: str) -> TidemarkError:
+    """The same of this table; itself where it has the name of one already, or is no state of a table."""
+    if isinstance(error, Outage | Stopped):
+        if error.table != NO_TABLE:
+            return error
         fields = {k: v for k, v in error.fields.items() if k not in {"state", "table", "detail"}}
         detail = str(error.fields.get("detail", ""))
-        raise type(error)(error.state, table, detail, topic=topic, cluster=cluster, **fields) from error
-    except TidemarkError as error:
-        if error.fields.get("state") in OUTAGES:
-            detail = f"{error.message}: {error.next_step}"
-            raise Outage(error.fields["state"], table, detail, topic=topic, cluster=cluster) from error
-        raise
-    except Exception as error:
-        if isinstance(error, FileNotFoundError) and "metadata.json" in str(error):
-            raise Stopped("table_missing", table, f"{_METADATA_GONE} {error}") from error
-        for known, signs, why in _EXPLAINED:
-            if says(error, signs):
-                raise Stopped(known, table, why, topic=topic, cluster=cluster) from error
-        if says(error, _PLAN_VOID):
-            raise Overtaken(table) from error
-        state = state_of_error(error)
-        kind = Outage if state in OUTAGES else Stopped
-        raise kind(state, table, _first_lines(error), topic=topic, cluster=cluster) from error
+        return type(error)(error.state, table, detail, topic=topic, cluster=cluster, **fields)
+    if error.fields.get("state") not in OUTAGES:
+        return error
+    detail = f"{error.message}: {error.next_step}"
+    return Outage(error.fields["state"], table, detail, topic=topic, cluster=cluster)
+
+
+def _told(error: Exception, table: str, topic: str, cluster: str) -> TidemarkError:
+    """What an exception is called here."""
+    if isinstance(error, TidemarkError):
+        return _named(error, table, topic, cluster)
+    if isinstance(error, FileNotFoundError) and "metadata.json" in str(error):
+        return Stopped("table_missing", table, f"{_METADATA_GONE} {error}")
+    for known, signs, why in _EXPLAINED:
+        if says(error, signs):
+            return Stopped(known, table, why, topic=topic, cluster=cluster)
+    if says(error, _PLAN_VOID):
+        return Overtaken(table)
+    state = state_of_error(error)
+    kind = Outage if state in OUTAGES else Stopped
+    return kind(state, table, _first_lines(error), topic=topic, cluster=cluster)
 
 
 def asked(ask: Callable[[], T]) -> tuple[T | None, State | None]:
