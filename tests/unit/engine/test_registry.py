@@ -63,7 +63,7 @@ def schema(version: int) -> dict[str, Any]:
     return {"type": "record", "name": "Order", "fields": fields}
 
 
-def connected(server: Server) -> Registry:
+def connected(server: "Server | Library") -> Registry:
     made = Registry("main", SchemaRegistry(url="http://registry"))
     made._client = httpx.Client(transport=httpx.MockTransport(server.answer))
     return made
@@ -179,6 +179,51 @@ def test_a_look_that_finds_nothing_to_do_asks_for_lists_reads_no_schema_and_comm
     assert evolve_if_needed(lake, CONTRACT, state, schemas, "r") is state
     assert server.asked == LISTS
     assert judged.cache_info().misses == parsed
+
+
+class Library:
+    """A registry of files f1, f2 … that refer to all before them, and of versions of orders-value that refer to the last."""
+
+    def __init__(self, files: int, *, circle: bool = False) -> None:
+        self.files, self.circle = files, circle
+        self.versions, self.text, self.asked = 1, "of", list[str]()
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request.url.path)
+        subject, _, number = request.url.path.removeprefix("/subjects/").partition("/versions")
+        if not number:
+            return httpx.Response(200, json=[*range(1, self.versions + 1)])
+        names = [f"f{self.files}"]
+        if subject != "orders-value":
+            names = [*(["f1"] if self.circle else []), *(f"f{n}" for n in range(1, int(subject[1:])))]
+        references = [{"name": f"{name}.proto", "subject": name, "version": 1} for name in names]
+        text, at = f"{self.text} {subject}", int(number[1:])
+        return httpx.Response(200, json={"id": at, "version": at, "schema": text, "references": references})
+
+
+@pytest.mark.parametrize("circle", [False, True])
+def test_what_schemas_refer_to_is_asked_for_once_and_stands_before_them(circle: bool) -> None:
+    """Given forty files that each refer to all before them, when versions that refer to the last are read, then each file is asked for once, though two to the fortieth ways lead there."""
+    server = Library(40, circle=circle)
+    registry = connected(server)
+    (first,) = registry.versions("orders-value")
+    assert first.imports == tuple((f"f{n}.proto", f"of f{n}") for n in range(1, 41))
+    assert len(server.asked) == len(set(server.asked)) == 42
+    server.asked.clear()
+    server.versions = 5
+    assert [each.imports for each in registry.versions("orders-value")] == [first.imports] * 5
+    assert not [path for path in server.asked if "orders-value" not in path]
+
+
+def test_what_schemas_refer_to_is_asked_for_again_once_one_has_another_number() -> None:
+    server = Library(2)
+    registry = connected(server)
+    registry.versions("orders-value")
+    server.versions, server.text = 0, "anew"
+    assert registry.versions("orders-value") == ()
+    server.versions = 1
+    (found,) = registry.versions("orders-value")
+    assert found.references == ("anew f1", "anew f2")
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,8 @@ class Registry:
             )
         self._versions: dict[str, dict[int, RegisteredSchema]] = {}
         self._by_id: dict[int, RegisteredSchema] = {}
+        self._kept_references: dict[tuple[str, str], Mapping[str, Any]] = {}
+        """What it said of subjects and versions that others refer to: none is deleted for good before those."""
         self._silent = (0.0, "")
         """It did not answer, and why: until when nobody asks again, which is for as long as asking took."""
 
@@ -90,6 +92,7 @@ class Registry:
         if known and known.keys() != set(numbers):
             for gone in known.keys() - set(numbers):
                 known.pop(gone, None)
+                self._kept_references.clear()
             self.confirm(subject)
         found = [self._version(subject, number) for number in numbers]
         return tuple(
@@ -106,6 +109,7 @@ class Registry:
         number = max(self._versions.get(subject, ()), default=None)
         if number is not None and self._read(subject, number) is None:
             self._versions.pop(subject, None)
+            self._kept_references.clear()
 
     def latest(self, subject: str) -> RegisteredSchema | None:
         """The newest version that is not deleted; None when the subject has none. Asked anew each time.
@@ -212,6 +216,7 @@ class Registry:
             return schema
         if schema:
             known.clear()
+            self._kept_references.clear()
         known[number] = made = self._registered(found, schema_id, number)
         return made
 
@@ -221,27 +226,40 @@ class Registry:
             version=number,
             type=str(found.get("schemaType") or "AVRO"),
             text=str(found["schema"]),
-            imports=self._references(found.get("references") or [], ()),
+            imports=self._references(found.get("references") or []),
         )
 
-    def _references(
-        self, references: list[Mapping[str, Any]], seen: tuple[tuple[str, str], ...]
-    ) -> tuple[tuple[str, str], ...]:
-        texts = list(seen)
+    def _references(self, references: list[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
+        texts: dict[tuple[str, str], None] = {}
+        self._refer(references, set(), texts)
+        return tuple(texts)
+
+    def _refer(
+        self,
+        references: list[Mapping[str, Any]],
+        seen: set[tuple[str, str, str]],
+        texts: dict[tuple[str, str], None],
+    ) -> None:
+        """Add what the references lead to, dependencies first; what was `seen` is there, or on its way in a circle."""
         for reference in references:
-            path = f"/subjects/{quote(str(reference['subject']), safe='')}/versions/{reference['version']}"
+            name, subject, number = (str(reference[key]) for key in ("name", "subject", "version"))
+            if (name, subject, number) not in seen:
+                seen.add((name, subject, number))
+                found = self._referred(subject, number)
+                self._refer(found.get("references") or [], seen, texts)
+                texts.setdefault((name, str(found["schema"])))
+
+    def _referred(self, subject: str, number: str) -> Mapping[str, Any]:
+        found = self._kept_references.get((subject, number))
+        if found is None:
+            path = f"/subjects/{quote(subject, safe='')}/versions/{number}"
             found = self._get(path, deleted="true")
             if found is None:
-                raise Stopped(
-                    "schema_unsupported",
-                    NO_TABLE,
-                    f"the registry does not have the referenced {reference['subject']}",
-                )
-            texts = list(self._references(found.get("references") or [], tuple(texts)))
-            named = (str(reference["name"]), str(found["schema"]))
-            if named not in texts:
-                texts.append(named)
-        return tuple(texts)
+                why = f"the registry does not have the referenced {subject}"
+                raise Stopped("schema_unsupported", NO_TABLE, why)
+            if number.isdecimal():  # -1 is the latest, whichever that is
+                self._kept_references[subject, number] = found
+        return found
 
     def _get(self, path: str, root: str | None = None, **params: str) -> Any | None:
         began = time.monotonic()
