@@ -11,6 +11,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.protobuf_columns import columns
 from tidemark.engine.decode.on_executors import arrow_type, explain, rows_of
+from tidemark.engine.schema import protoc
 from tidemark.engine.schema.protobuf import read
 from tidemark.engine.schema.protoc import compile_proto
 
@@ -575,3 +576,30 @@ def test_a_wider_column_does_not_let_such_a_number_in():
 def test_an_enums_number_of_more_bits_is_unknown():
     causes, rows = one("Color").decode(tagged(1, 2**32 + 5), tagged(1, -1))
     assert (causes, [row["v"] for row in rows.to_pylist()]) == ([None, None], ["4294967301", "-1"])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [""],
+        ["."],
+        ["a", "a/b.proto"],
+        ["a/b.proto", "a"],
+        ["a", "a/b/c.proto"],
+        ["a\0.proto"],
+        ["x" * 300],
+        ["\udc00"],
+    ],
+)
+def test_an_import_that_no_file_can_be_named_as_is_a_schema_that_is_not_read(names):
+    """Given a registry that lets references have any name, when one is no file's, then that version is unsupported, and its words can be stored."""
+    imports = tuple((name, 'syntax = "proto3";') for name in names)
+    with pytest.raises(SchemaUnsupported, match="no file can be named as the import") as told:
+        compile_proto('syntax = "proto3"; message A { int32 a = 1; }', imports)
+    assert str(told.value).isascii()
+
+
+def test_a_schema_that_protoc_does_not_end_with_is_not_read(monkeypatch):
+    monkeypatch.setattr(protoc, "TIMEOUT", 0)
+    with pytest.raises(SchemaUnsupported, match="protoc did not end within 0 seconds"):
+        compile_proto('syntax = "proto3"; message Endless { int32 a = 1; }')

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from errno import EEXIST, EILSEQ, EINVAL, EISDIR, ENAMETOOLONG, ENOTDIR
 from functools import cache, lru_cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path, PurePosixPath
@@ -23,6 +24,8 @@ _ENTRY = re.compile(
 """An entry of a map that is spelled as a message; comments and strings, in which the same words say nothing."""
 _MARK = 536_870_413
 """A field number that stands for it, reserved, while protoc reads the text."""
+_NO_NAME = frozenset({EEXIST, EILSEQ, EINVAL, EISDIR, ENAMETOOLONG, ENOTDIR})
+"""Of a file system, where the name of a file is too long, or of a folder beside it, or none."""
 _NO_KEYS = frozenset(
     {
         FieldDescriptor.TYPE_FLOAT,
@@ -47,12 +50,7 @@ def compile_proto(text: str, imports: tuple[tuple[str, str], ...] = ()) -> bytes
     with TemporaryDirectory(prefix="tidemark-proto-") as scratch:
         folder = Path(scratch, "in")
         for name, content in (*imports, (MAIN, text)):
-            path = PurePosixPath(name)
-            if path.is_absolute() or ".." in path.parts:
-                raise SchemaUnsupported(name, "an import must lie beside the schema")
-            target = folder / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(_ENTRY.sub(_marked, content), encoding="utf-8", errors="replace")
+            _write(folder, name, _ENTRY.sub(_marked, content))
         out, known = Path(scratch, "out"), Path(scratch, "known")
         known.write_bytes(_confluent())
         command = [
@@ -63,13 +61,30 @@ def compile_proto(text: str, imports: tuple[tuple[str, str], ...] = ()) -> bytes
             f"--descriptor_set_in={known}",
         ]
         flags = ["--include_imports", "--include_source_info", f"--descriptor_set_out={out}", MAIN]
-        done = subprocess.run(
-            [*command, *flags], capture_output=True, text=True, timeout=TIMEOUT, check=False
-        )
+        try:
+            done = subprocess.run(
+                [*command, *flags], capture_output=True, text=True, timeout=TIMEOUT, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise SchemaUnsupported("", f"protoc did not end within {TIMEOUT} seconds") from None
         if done.returncode:
             lines = [line for line in done.stderr.replace(f"{folder}/", "").splitlines() if ".proto:" in line]
             raise SchemaUnsupported("", f"protoc: {'; '.join(lines) or done.stderr.strip()}")
         return _with_maps(out.read_bytes())
+
+
+def _write(folder: Path, name: str, content: str) -> None:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise SchemaUnsupported(name, "an import must lie beside the schema")
+    target = folder / path
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(content, encoding="utf-8", errors="replace")
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno not in _NO_NAME:
+            raise
+        raise SchemaUnsupported("", f"no file can be named as the import {name!a:.300}") from None
 
 
 def _marked(found: re.Match[str]) -> str:
