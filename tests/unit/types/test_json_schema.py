@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -418,3 +419,32 @@ def test_json_text_is_no_other_text():
     whole = parsed({"type": ["string", "integer"]})
     assert [f.meaning for f in columns(whole).fields] == ["JSON text"]
     assert [f.meaning for f in columns(with_variants(DOCUMENT)).fields] == [""]
+
+
+def doubling(levels: int, **around: Any) -> dict[str, Any]:
+    """Definitions of which each is twice the one before."""
+    twice = [{"anyOf": [{"$ref": f"#/definitions/D{level}"}] * 2, **around} for level in range(levels)]
+    return {"definitions": {f"D{level}": each for level, each in enumerate([{"type": "string"}, *twice])}}
+
+
+@pytest.mark.parametrize("levels", [18, 400])
+@pytest.mark.parametrize("around", [{}, {"not": {"const": 1}}])
+def test_a_schema_that_holds_one_value_against_endless_subschemas_is_not_read(levels, around):
+    """Given definitions of which each refers twice to the one before, when the schema is read, then it is refused, for no value that breaks it would ever be told why."""
+    found = doubling(levels, **around)
+    found["properties"] = {"a": {"$ref": f"#/definitions/D{levels}"}}
+    with pytest.raises(SchemaUnsupported, match="more than 20000 subschemas of one value"):
+        parsed(found)
+
+
+def test_what_combines_few_contains_itself_or_is_written_out_is_read():
+    parsed({**doubling(10), "properties": {"a": {"$ref": "#/definitions/D10"}}})
+    tree = {"oneOf": [{"type": "null"}, {"properties": {"left": {"$ref": "#/definitions/tree"}}}]}
+    itself = {"anyOf": [{"$ref": "#/definitions/itself"}, {"type": "null"}]}
+    parsed(
+        {"definitions": {"tree": tree, "itself": itself}, "properties": {"a": {"$ref": "#/definitions/tree"}}}
+    )
+    parsed({"properties": {"a": {"anyOf": [{"const": number} for number in range(20_001)]}}})
+    parsed(
+        {"properties": {"anyOf": {"type": "string"}, "not": {"type": "object", "dependencies": {"a": ["b"]}}}}
+    )

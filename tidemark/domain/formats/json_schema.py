@@ -7,6 +7,7 @@ Whatever has no single type is `text`, the JSON text of the value, and is named 
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -49,6 +50,8 @@ _SHAPING = frozenset(
 )
 """Keywords that may say what kind of value it is."""
 _COMBINING = ("oneOf", "anyOf", "allOf")
+_OF_SAME_VALUE = ("not", "if", "then", "else")
+_WHEN_THERE = ("dependentSchemas", "dependencies")
 _SAYING = frozenset({"type", "enum", "const"})
 """Keywords that say of every value what kind it is."""
 _VALUES = frozenset({"const", "default", "enum", "examples"})
@@ -76,6 +79,7 @@ def parse(text: str, *, combined_as_text: bool = False) -> JsonDocuments:
     try:
         root = reader.node(schema, (), ())
         reader.references.require_own()
+        reader.references.require_few()
     except (TypeError, AttributeError, RecursionError) as error:
         raise SchemaUnsupported("", f"no valid JSON Schema: {error}") from error
     title = schema.get("title") if isinstance(schema, dict) else None
@@ -127,6 +131,38 @@ class SchemaReferences:
             base = ref.partition("#")[0]
             if base and not any(each.endswith(base) for each in ids):
                 raise SchemaUnsupported(".".join(path), f"$ref {ref} does not point into the document")
+
+    def require_few(self) -> None:
+        """Raises SchemaUnsupported where references make one value be held against more subschemas than are written."""
+        written, known = list(_subschemas(self.document)), dict[int, int]()
+        if any(self._held_against(each, known) > MAX_NODES + len(written) for each in written):
+            why = (
+                f"{', '.join(_COMBINING)} come to more than {MAX_NODES} subschemas of one value when expanded"
+            )
+            raise SchemaUnsupported("", why)
+
+    def _held_against(self, schema: Any, known: dict[int, int]) -> int:
+        """The number of subschemas that one value is held against, this one included; those that are `known` by id."""
+        if not isinstance(schema, dict):
+            return 1
+        if id(schema) not in known:
+            known[id(schema)] = 1  # of one that contains itself
+            known[id(schema)] += sum(self._held_against(part, known) for part in self._of_same_value(schema))
+        return known[id(schema)]
+
+    def _of_same_value(self, schema: Mapping[str, Any]) -> Iterator[Any]:
+        if isinstance(schema.get("$ref"), str) and id(schema) not in self.elsewhere:
+            with suppress(SchemaUnsupported):  # said elsewhere, where it counts
+                yield self.resolved(schema["$ref"], ())
+            if self.is_draft_7:
+                return
+        for keyword in _COMBINING:
+            if isinstance(parts := schema.get(keyword), list):
+                yield from parts
+        yield from (schema[keyword] for keyword in _OF_SAME_VALUE if keyword in schema)
+        for keyword in _WHEN_THERE:
+            if isinstance(named := schema.get(keyword), dict):
+                yield from named.values()
 
     def anchored(self, ref: str, name: str, path: Path) -> Any:
         """The subschema that calls itself `name`: `$anchor`, in draft 7 an `$id` of a fragment alone."""
