@@ -6,19 +6,30 @@ from typing import Any
 from urllib.parse import urlsplit
 
 HIDDEN = "***"
-_SECRET = re.compile(
-    r"pass(word|phrase|wd)|secret|token|credential|jaas|user[._-]?info|authorization|private|signature"
-    r"|access[._-]?key|account[._-]?key|api[._-]?key|key[._-]pem|keystore[._-]key|connection[._-]string|\.pin$",
-    re.IGNORECASE,
+_KEY = r"[\w.\-]"
+_END = rf"(?!{_KEY})"
+_SAYS_SECRET = (
+    r"(?:pass(?:word|phrase|wd)|secret|token|credential|jaas|user[._-]?info|authorization|private|signature|cookie"
+    r"|(?:access|account|api|functions|subscription|(?:en|de)cryption|sse)[._-]?key|key[._-]pem|keystore[._-]key"
+    rf"|connection[._-]string|service[._-]account[._-]json|oauthbearer\.config{_END}|\.pin{_END}"
+    rf"|(?<![^\W_])(?:pwd|sas|sig)(?![^\W_]))"
 )
-_HARMLESS = re.compile(
-    r"(location|path|file|ur[il]|endpoint|enabled|providers?|type|class|name|scope|-ms|\.ms)$", re.IGNORECASE
+_SAYS_HARMLESS = (
+    r"(?:location|path|file|ur[il]|endpoint|enabled|providers?|type|class|name|scope|-ms|\.ms|exception|error)"
+    + _END
 )
-_IN_URL = re.compile(r"(?P<before>://[^/@\s:]*:)(?!\d+[/?#])\S*(?=@)")
-_IN_PARAMETER = re.compile(
-    r"(?i)(?P<before>(?:pass(?:word|wd|phrase)|\bpwd|secret|token|\bsig|signature|(?:access|account|api|secret)[._-]?key)=)"
-    r"(?:\"[^\"]*\"|[^&;\s]+)"
+_SECRET = re.compile(_SAYS_SECRET, re.IGNORECASE)
+_HARMLESS = re.compile(_SAYS_HARMLESS, re.IGNORECASE)
+_IN_URL = re.compile(r"(?P<before>://[^/@\s:]*:)(?!\d+[/?#])\S{0,2000}(?=@)")
+_TOKEN_IN_URL = re.compile(r"(?P<before>\bhttps?://)[^/@\s:?#]+(?=@)", re.IGNORECASE)
+_PROSE = r"[A-Za-z]+[.:)\]]?[ \t]+\S"
+_IN_PAIR = re.compile(
+    rf"(?<!{_KEY})(?P<before>(?={_KEY}*?{_SAYS_SECRET})(?!{_KEY}*{_SAYS_HARMLESS}){_KEY}++"
+    rf"\\?[\"']?[ \t]*+(?:=|:(?!//)(?![ \t]*+(?!(?:Bearer|Basic)\b){_PROSE}))[ \t]*+)(?!(?:\*\*\*|…)(?:\W|\Z))"
+    r"(?:(?P<quote>\\?[\"'])(?:(?!(?P=quote))(?:\\.|.))*+(?:(?P=quote)|\Z)|(?:(?:Bearer|Basic)[ \t]+)?[^&;\s]+)",
+    re.IGNORECASE | re.DOTALL,
 )
+"""As in `password=x`, `"client_secret": "x"`, `Authorization: Bearer x`; not `sasl.password: is missing`."""
 
 
 def is_secret(key: str) -> bool:
@@ -33,8 +44,10 @@ def under_secret(path: Iterable[str | int]) -> bool:
 
 
 def redact_text(text: str) -> str:
-    """Passwords inside URLs and connection strings become ***."""
-    return _IN_PARAMETER.sub(rf"\g<before>{HIDDEN}", _IN_URL.sub(rf"\g<before>{HIDDEN}", text))
+    """Passwords inside URLs, connection strings, headers and mappings become ***; doing so twice changes nothing."""
+    for pattern in (_IN_URL, _TOKEN_IN_URL):
+        text = pattern.sub(rf"\g<before>{HIDDEN}", text)
+    return _IN_PAIR.sub(rf"\g<before>\g<quote>{HIDDEN}\g<quote>", text)
 
 
 def without_login(url: str) -> str:

@@ -1,9 +1,12 @@
 """Secrets reach the clients and nothing else."""
 
 import json
+import string
 import traceback
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.contract.conftest import PLATFORM
 from tidemark.domain.errors import ConfigurationError, Stopped, error_fields
@@ -133,6 +136,9 @@ def test_no_error_shows_a_password_in_its_words_or_fields():
         "sasl.password", "ssl.key.password", "sasl.jaas.config", "basic.auth.user.info", "s3.secret-access-key",
         "s3.access-key-id", "s3.session-token", "credential", "token", "adls.account-key", "header.Authorization",
         "adls.connection-string", "sasl.oauthbearer.client.secret", "ssl.key.pem", "KAFKA_PASSWORD", "api_key",
+        "gcs.encryption-key", "gcs.decryption-key", "spark.hadoop.fs.s3a.encryption.key", "pwd", "KAFKA_PWD",
+        "spark.hadoop.fs.s3a.server-side-encryption.key", "gcs.service-account-json", "header.Cookie", "s3.sse.key",
+        "x-functions-key", "fs.azure.sas.box.account", "sasl.oauthbearer.config", "header.Ocp-Apim-Subscription-Key",
     ],
 )  # fmt: skip
 def test_secret_names_are_recognised(key):
@@ -144,6 +150,7 @@ def test_secret_names_are_recognised(key):
     [
         "sasl.username", "ssl.key.location", "oauth2-server-uri", "sasl.oauthbearer.token.endpoint.url", "keys",
         "token-refresh-enabled", "client.credentials-provider", "ssl.ca.location", "key", "max_records", "table",
+        "s3.sse.type", "sasl.mechanism", "design", "upsert.keys", "NoCredentialsError", "TokenExpiredException",
     ],
 )  # fmt: skip
 def test_names_that_only_sound_secret_are_shown(key):
@@ -160,8 +167,77 @@ def test_secrets_inside_text_are_taken_out():
         redact_text("?client_secret=a&X-Amz-Signature=b&api_key=c")
         == "?client_secret=***&X-Amz-Signature=***&api_key=***"
     )
-    assert redact_text('module required password="a b";') == "module required password=***;"
+    assert redact_text('module required password="a b";') == 'module required password="***";'
     assert redact_text("config=a design=b") == "config=a design=b"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("{'password': 'hunter2', 'a': 1}", "{'password': '***', 'a': 1}"),
+        ('{"client_secret": "abc", "a": 1}', '{"client_secret": "***", "a": 1}'),
+        (r'"{\"client_secret\": \"abc\"}"', r'"{\"client_secret\": \"***\"}"'),
+        ("Authorization: Bearer x", "Authorization: ***"),
+        ("{'Authorization': 'Basic eDp5'}", "{'Authorization': '***'}"),
+        ("token: abc\nuser: me", "token: ***\nuser: me"),
+        ("credential=id:secret", "credential=***"),
+        ("https://tok3n@host/v1", "https://***@host/v1"),
+        (r'password="p a\"ss" x', 'password="***" x'),
+        ("password='a b c' x", "password='***' x"),
+        ("password = 'a b", "password = '***'"),
+        ("https://a.blob/b?sp=r&sig=c%3D&se=1", "https://a.blob/b?sp=r&sig=***&se=1"),
+    ],
+)
+def test_secrets_are_taken_out_of_text_however_they_are_written(text, shown):
+    assert redact_text(text) == shown
+    assert redact_text(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kafka.main.sasl.password: is missing",
+        "catalog.token: unknown key (did you mean credential?)",
+        "customer.token: union of several types",
+        "NoCredentialsError: Unable to locate credentials",
+        "TopicAuthorizationException: Not authorized to access topics: [orders]",
+        "password authentication failed for user",
+        "abfss://box@account.dfs.core.windows.net/lake",
+        "key: id, upsert.keys: [id], design=1",
+        "oauth2-server-uri=https://h/oauth/tokens",
+    ],
+)
+def test_words_that_only_sound_secret_stay(text):
+    assert redact_text(text) == text
+
+
+PLAIN = st.text(string.ascii_letters + string.digits + "-_.~/+", min_size=6)
+SPACED = st.text(string.ascii_letters + string.digits + " :;,&@{}[]()=", min_size=6)
+
+
+@given(
+    st.sampled_from(["password", "sasl.password", "client_secret", "X-Amz-Security-Token", "pwd", "api-key"]),
+    st.one_of(
+        st.tuples(
+            st.sampled_from(["{}={}", "{} = {}", "&{}={}&a=b", '"{}": {}']), PLAIN.map(lambda t: f"{t}7")
+        ),
+        st.tuples(st.sampled_from(['{}="{}"', "{}: '{}'", "{{'{}': '{}'}}", '{{"{}":"{}"}}']), SPACED),
+        st.tuples(st.sampled_from(["{}={!r}", "{{'{}': {!r}}}"]), st.text(min_size=6)),
+    ),
+)
+def test_no_secret_passes_whatever_it_is_made_of(key, written):
+    shape, secret = written
+    text = shape.format(key, secret)
+    shown = redact_text(text)
+    assert shown == redact_text(shown)
+    another = redact_text(shape.format(key, "another1"))
+    assert shown.replace('"', "'") == another.replace('"', "'"), "but for the quotes that repr chooses"
+
+
+@given(st.text(string.printable))
+def test_redacting_twice_is_redacting_once(text):
+    shown = redact_text(f"password{text}")
+    assert redact_text(shown) == shown
 
 
 def test_redacting_goes_to_any_depth_and_keeps_the_shape():
