@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -63,6 +64,7 @@ def post(context: dg.SensorEvaluationContext, webhook: str) -> dg.SkipReason:
     cursor = cursor_of(Cursor, context.cursor, lambda now: Cursor(now, now))
     found = [*_failed_runs(instance, cursor), *_red_checks(context, cursor)]
     if found:
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs each address, and this one is a secret
         try:
             httpx.post(webhook, json=message(found), timeout=_TIMEOUT).raise_for_status()
         except (httpx.HTTPError, httpx.InvalidURL, ImportError, ValueError) as error:  # also a proxy's: SOCKS

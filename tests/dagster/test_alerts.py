@@ -1,6 +1,7 @@
 """Alerts as a webhook receives them: each failure once, with the next step; nothing lost while it is down."""
 
 import json
+import logging
 import time
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -386,6 +387,21 @@ def test_a_newline_behind_the_address_is_none_of_it_and_one_within_is_a_reason(
     monkeypatch.setenv(WEBHOOK, f"{webhook.url}\n")
     tick(build_defs(where=where), instance, cursor)
     assert [each["subject"] for body in webhook.bodies for each in body["alerts"]] == ["web.clicks"]
+
+
+def test_the_address_of_the_webhook_is_in_no_log(where, webhook, instance, monkeypatch, caplog):
+    """Given a host that keeps what every library logs, when an alert is posted, then its address is not there."""
+    monkeypatch.setattr(assets.runs.lane, "run_tables", stops_with(STOPPED))
+    logging.getLogger("httpx").setLevel(logging.NOTSET)
+    caplog.set_level(logging.INFO)
+    defs = build_defs(where=where)
+    cursor, _ = tick(defs, instance, None)
+    defs.resolve_job_def("ingest").execute_in_process(
+        instance=instance, asset_selection=[table_key("web.clicks")], raise_on_error=False
+    )
+    tick(defs, instance, cursor)
+    assert len(webhook.bodies) == 1
+    assert webhook.url not in caplog.text
 
 
 def test_a_check_is_told_when_it_turns_red_or_says_something_else(where, webhook, instance):

@@ -2,10 +2,12 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 from tidemark.domain.states import FINE, OUTAGES, State
@@ -13,6 +15,19 @@ from tidemark.domain.times import age
 
 WIDE = 200
 """Columns where there is no terminal: a log file must not cut words."""
+
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+class _Shown(Console):
+    """Shows the control characters in names, docs and keys, which are other people's: a terminal would obey them."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        return super().render_str(text.translate(_CONTROLS), **how)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for each in super().render(renderable, options):
+            yield each if each.control else Segment(each.text.translate(_CONTROLS), each.style)
 
 
 def print_json(content: Any) -> None:
@@ -31,7 +46,7 @@ def console(*, as_json: bool = False) -> Console:
 
     What stands in brackets or between colons is text: names, docs and keys are other people's.
     """
-    made = Console(stderr=as_json, highlight=False, markup=False, emoji=False)
+    made = _Shown(stderr=as_json, highlight=False, markup=False, emoji=False)
     if not made.is_terminal:
         made.width = WIDE
     return made
@@ -39,7 +54,7 @@ def console(*, as_json: bool = False) -> Console:
 
 def show_error(message: str, next_step: str, safe: str = "") -> None:
     """On stderr: what went wrong, what is not lost, what to do now."""
-    err = Console(stderr=True, highlight=False, soft_wrap=True)
+    err = _Shown(stderr=True, highlight=False, soft_wrap=True)
     err.print(Text(message, style="red"))
     if safe:
         err.print(Text.assemble(("Safe: ", "bold"), safe))

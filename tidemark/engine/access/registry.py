@@ -4,6 +4,7 @@ The number of one that was deleted for good may be given to another, but only on
 the newest that is kept of a subject is still what it was, so are the others.
 """
 
+import logging
 import ssl
 import time
 from collections.abc import Iterator, Mapping
@@ -52,6 +53,7 @@ class Registry:
 
     def __init__(self, cluster: str, block: SchemaRegistry) -> None:
         """Raises Stopped: `misconfigured`, a URL, a proxy or a file for TLS that cannot be used."""
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs each request
         self.cluster = cluster
         self._url = block.address
         headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
