@@ -303,6 +303,17 @@ class TestEachEditOfAContract:
         plan = planned(contract(), made_by(contract(table_properties={level: "9", "mine": "x"})))
         assert {c.path[0]: c.new for c in plan.changes} == {level: "1", "mine": None}
 
+    def test_a_property_that_is_secret_is_set_and_told_by_its_name_alone(self) -> None:
+        before = made_by(contract(table_properties={"encryption.password": "hunter1", "mine": "x"}))
+        plans = [
+            planned(contract(table_properties={"encryption.password": word, "mine": "y"}), before)
+            for word in ("hunter2", "hunter3")
+        ]
+        assert plans[0].id != plans[1].id
+        assert [c.new for c in plans[0].changes] == ["hunter2", "y"]
+        told = [(c["path"], c["from"], c["to"]) for c in (each.as_json() for each in plans[0].changes)]
+        assert told == [("encryption.password", "***", "***"), ("mine", "x", "y")]
+
     def test_a_property_that_someone_else_set_is_left_alone(self) -> None:
         shape = made_by(contract())
         foreign = replace(shape, properties={**shape.properties, "theirs": "1"})

@@ -19,6 +19,7 @@ from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, 
 from tidemark.domain.config.contract import SchemaChanges
 from tidemark.domain.config.upsert import UpsertTable
 from tidemark.domain.errors import SchemaUnsupported
+from tidemark.domain.secrets import redact
 
 Kind = Literal[
     "add_column",
@@ -73,12 +74,15 @@ class Change:
         return None if isinstance(self.new, str) else self.new
 
     def as_json(self) -> dict[str, Any]:
-        """The shape of `plan --json`."""
+        """The shape of `plan --json`; a table property whose name says that it is secret is not shown."""
+        old, new = (None if each is None else str(each) for each in (self.old, self.new))
+        if self.kind == "property":
+            old, new = redact(old, self.path[0]), redact(new, self.path[0])
         return {
             "kind": self.kind,
             "path": ".".join(self.path),
-            "from": None if self.old is None else str(self.old),
-            "to": None if self.new is None else str(self.new),
+            "from": old,
+            "to": new,
             "verdict": self.verdict,
             "reason": self.reason,
         }
@@ -256,23 +260,14 @@ def _change(difference: Difference, writer: WriterColumns, policy: SchemaChanges
     kind = _KINDS[difference.kind]
     verdict: Verdict = getattr(policy, kind)
     old, new = difference.ends
-    means = ": its values mean something else than those that are there" if difference.meanings else ""
-    reason = f"{writer.named}{means}" + ("" if writer.table else f"; the contract says {kind}: {verdict}")
+    other = ": its values mean something else than those that are there" if difference.meanings else ""
+    reason = f"{writer.named}{other}" + ("" if writer.table else f"; the contract says {kind}: {verdict}")
     if Primitive("boolean") in (old, new) and any(isinstance(each, Struct) for each in (old, new)):
         reason = f"{reason}; {_NO_FIELDS}"
     if kind == "incompatible" and not writer.id:
-        verdict, reason = "impossible", f"{writer.named}{means}; {_ANEW if writer.table else _KEEPS}"
-    return Change(
-        kind=kind,
-        path=difference.path,
-        old=old,
-        new=new,
-        verdict=verdict,
-        reason=reason,
-        schema_id=writer.id,
-        doc=difference.doc,
-        meaning=difference.meaning,
-    )
+        verdict, reason = "impossible", f"{writer.named}{other}; {_ANEW if writer.table else _KEEPS}"
+    means = difference.meaning
+    return Change(kind, difference.path, old, new, verdict, reason, writer.id, difference.doc, means)
 
 
 def _first_to_need(
