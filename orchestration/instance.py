@@ -3,6 +3,8 @@
 from importlib.resources import files
 from pathlib import Path
 
+from tidemark.domain.home import PRIVATE
+
 FOLDER = "dagster"
 SETTINGS = "dagster.yaml"
 
@@ -10,7 +12,8 @@ SETTINGS = "dagster.yaml"
 def prepare_dagster_home(home: Path) -> Path:
     """The DAGSTER_HOME of a Tidemark home, with our settings in it unless it has settings of its own."""
     folder = home.absolute() / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(PRIVATE, parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     settings = folder / SETTINGS
     if not settings.exists():
         settings.write_text(files("orchestration").joinpath(SETTINGS).read_text("utf-8"), encoding="utf-8")

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.connect.session import SparkSession
 
 import tidemark.engine.access.spark
+from tidemark.domain.columns.spark_types import quoted_text
 from tidemark.domain.config.platform import Spark
 from tidemark.domain.errors import Stopped
 from tidemark.engine.access.spark import begin_session, configure, connect, default_session, of_session
@@ -37,6 +38,18 @@ def test_a_setting_that_the_server_refuses_is_named_and_a_secret_is_not_shown(st
     told = "".join(traceback.format_exception(caught.value))
     assert (SECRET in told) == (shown == SECRET)
     assert f"{key}: {shown}" in told
+
+
+def test_texts_are_read_as_they_are_written_whatever_the_server_was_told(stack):
+    """Given a server on which a backslash is a letter of a text, when a session is ours, then a quote in a text does not end it."""
+    session, said = connect(stack["spark"]["remote"]), "it's a \\' of ${a}"
+    session.conf.set("spark.sql.parser.escapedStringLiterals", "true")
+    platform = SimpleNamespace(catalog=SimpleNamespace(name="lake", spark_conf=dict), spark=Spark(conf={}))
+    configure(session, platform, {})
+    try:
+        assert session.sql(f"SELECT {quoted_text(said)}").first()[0] == said
+    finally:
+        session.stop()
 
 
 def test_a_session_that_another_process_is_to_find_has_the_catalog_that_its_server_was_started_without(stack):

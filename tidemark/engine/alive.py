@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TextIO
 
+from tidemark.domain.home import PRIVATE
+
 FOLDER = "runs"
 
 
@@ -35,7 +37,8 @@ def alive(home: Path, run_id: str) -> Iterator[None]:
 def _locked(file: Path) -> TextIO | None:
     """The file, made and locked; None where that cannot be."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.parent.mkdir(PRIVATE, parents=True, exist_ok=True)
+        file.parent.mkdir(exist_ok=True)
         made = file.open("w")
     except OSError:
         return None

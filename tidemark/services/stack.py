@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tidemark.domain.errors import Refused
-from tidemark.domain.home import ANOTHER, home_fault
+from tidemark.domain.home import ANOTHER, PRIVATE, home_fault
 from tidemark.services import rehearsal
 from tidemark.services.catalog import NAME, LocalCatalog
 from tidemark.services.download import fetch
@@ -130,7 +130,7 @@ class Stack:
     @contextmanager
     def _alone(self, on_progress: OnProgress) -> Iterator[None]:
         """One `up` or `down` of a home at a time, the next waits; our death gives the lock back."""
-        self.home.mkdir(parents=True, exist_ok=True)
+        self.home.mkdir(PRIVATE, parents=True, exist_ok=True)
         with (self.home / "stack.lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

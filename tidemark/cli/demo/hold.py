@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tidemark.domain.errors import Refused
+from tidemark.domain.home import PRIVATE
 from tidemark.services.processes import Mark, stop
 
 FILE = "dev.lock"
@@ -21,7 +22,7 @@ def held(home: Path) -> Iterator[None]:
     Raises:
         Refused: another process holds it; names its pid.
     """
-    home.mkdir(parents=True, exist_ok=True)
+    home.mkdir(PRIVATE, parents=True, exist_ok=True)
     with (home / FILE).open("a+", encoding="ascii") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.domain.columns.types import Struct
+from tidemark.domain.home import PRIVATE
 from tidemark.engine.alone import alone
 
 VERSION = 1
@@ -149,7 +150,7 @@ def update(home: Path, change: Callable[[Discovery], Discovery]) -> bool:
     Returns whether it was written. A home that cannot be written is no error: the file is a cache.
     """
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        home.mkdir(PRIVATE, parents=True, exist_ok=True)
         with alone(home / f"{FILE}.lock"):
             before = read(home)
             after = change(before)
