@@ -40,6 +40,7 @@ def test_a_setting_that_the_server_refuses_is_named_and_a_secret_is_not_shown(st
     assert f"{key}: {shown}" in told
 
 
+@pytest.mark.filterwarnings("ignore:The SQL config 'spark.sql.parser.escapedStringLiterals'")
 def test_texts_are_read_as_they_are_written_whatever_the_server_was_told(stack):
     """Given a server on which a backslash is a letter of a text, when a session is ours, then a quote in a text does not end it."""
     session, said = connect(stack["spark"]["remote"]), "it's a \\' of ${a}"

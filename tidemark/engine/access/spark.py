@@ -47,6 +47,9 @@ ChannelBuilder.GRPC_DEFAULT_OPTIONS += [
     ("grpc.keepalive_timeout_ms", ANSWERS_WITHIN * 1000),
 ]
 
+_LITERALS = "spark.sql.parser.escapedStringLiterals"
+"""Where it is true a quote ends a text that has one, for ours are escaped. Deprecated: who sets it is warned."""
+
 
 def connect(remote: str) -> SparkSession:
     """A session of its own on the Connect server at `remote` (sc://host:port), which is not asked anything yet.
@@ -151,8 +154,10 @@ def configure(spark: SparkSession, platform: Platform, own: Mapping[str, str]) -
         Stopped: `misconfigured`: the server refuses a setting of platform.yaml.
     """
     _bring_catalog(spark.conf, platform)
+    literals = {} if spark.conf.get(_LITERALS, "false") == "false" else {_LITERALS: "false"}
     for key, value in {
         **SESSION_SETTINGS,
+        **literals,
         **own,
         "spark.sql.session.timeZone": "UTC",
         **platform.spark.conf,

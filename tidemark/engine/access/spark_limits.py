@@ -12,7 +12,6 @@ SESSION_SETTINGS = {
     "spark.sql.codegen.hugeMethodLimit": "8000",
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     "spark.sql.variable.substitute": "false",
-    "spark.sql.parser.escapedStringLiterals": "false",
 }
 """`hugeMethodLimit`: the JVM never compiles a method above 8,000 bytes, and Spark's own limit is 65,535. A table of 50
 columns then costs 11 instead of 4 µs per record. With this, Spark splits such a method up.
@@ -20,8 +19,6 @@ columns then costs 11 instead of 4 µs per record. With this, Spark splits such 
 `useV1SourceList`: Spark's default without `kafka`, whose first reader turns each record into an external row and back.
 
 `variable.substitute`: a column may be named `${a}`, and Spark would put a setting of that name in its place.
-
-`escapedStringLiterals`: ours are escaped. With this true a quote in a text would end it.
 """
 
 NO_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
