@@ -46,17 +46,24 @@ def under_way(instance: dg.DagsterInstance, pool: str, tables: Collection[str]) 
     starting: str | None = None
     launched: str | None = None
     queued = False
+    behind: dict[str, str] = {}
     for run in runs_of(instance, UNDER_WAY, pool):
         asked = by_sensor(run)
         if asked and run.status == DagsterRunStatus.STARTED:
             lingering |= _tables(run, tables)
         elif asked or run.status != DagsterRunStatus.QUEUED or could_begin(instance, run, pool):
+            if not asked and run.status == DagsterRunStatus.QUEUED:
+                behind |= dict.fromkeys(_tables(run, tables), run.run_id[:8])
+                continue
             kept |= _tables(run, tables)
             if not asked and run.status in IN_PROGRESS:
                 launched = run.run_id[:8]
             elif asked and run.status != DagsterRunStatus.CANCELING:
                 starting, queued = run.run_id[:8], run.status == DagsterRunStatus.QUEUED
-    return Runs(kept, lingering - kept, starting, waits_for=launched if queued else None)
+    served = kept | lingering
+    kept |= behind.keys()
+    behind = {table: run for table, run in behind.items() if table not in served}
+    return Runs(kept, lingering - kept, starting, launched if queued else None, behind)
 
 
 def ended(

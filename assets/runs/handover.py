@@ -40,7 +40,13 @@ class Handover:
 
 
 def could_begin(instance: dg.DagsterInstance, run: dg.DagsterRun, pool: str) -> bool:
-    """Whether those that hold the other pools of a run in the queue make room for it too: only runs of a sensor do."""
+    """Whether those that hold the other pools of a run in the queue make room for it too: only runs of a sensor do.
+
+    Not while a pool of it has the limit 0, by which people let nothing begin.
+    """
+    limits = {each.name: each.limit for each in instance.event_log_storage.get_pool_limits()}
+    if any(limits.get(each) == 0 for each in pools_of(run)):
+        return False
     others = [each for each in pools_of(run) if each != pool]
     return all(by_sensor(holds) for other in others for holds in runs_of(instance, HOLDING, other))
 

@@ -477,7 +477,7 @@ def test_a_lingering_run_makes_room_for_a_run_that_it_has_overtaken(defs, instan
 
 
 def test_a_lingering_run_stays_while_who_waits_could_not_begin_without_it(defs, instance, queued):
-    """Given a run in the queue that needs the pool of another lane too, while a person's run or a schedule's holds that, then who lingers in this lane stays; not where that makes room too, or has ended."""
+    """Given a run in the queue that needs the pool of another lane too, while a person's run or a schedule's holds that, then who lingers in this lane stays; not where that makes room too, or has ended, but where the limit of that pool is 0."""
     job, audit = defs.resolve_job_def("ingest"), AssetKey(["shop", "audit"])
 
     def begun(key, **tags):
@@ -502,6 +502,8 @@ def test_a_lingering_run_stays_while_who_waits_could_not_begin_without_it(defs, 
     assert called_away() is None
     instance.report_run_canceled(rebuild)
     assert called_away() == goes
+    instance.event_log_storage.set_concurrency_slots(pool_of("slow"), 0)
+    assert called_away() is None
 
 
 def test_a_check_of_a_table_that_cannot_be_judged_fails_by_name_and_not_the_run(run, lake):

@@ -236,18 +236,22 @@ def test_a_run_that_was_clicked_keeps_its_tables(tick, lake, run_of):
 
 
 def test_a_run_that_waits_for_more_than_its_lane_keeps_no_table(tick, lake, defs, instance, run_of, queued):
-    """Given a person's run in the queue that needs another pool too, while maintenance or a rebuild holds that, then its tables are asked for as ever, until it could begin."""
+    """Given a person's run in the queue that needs another pool too, while maintenance or a rebuild holds that, or its limit is 0, then its tables are asked for as ever, until it could begin."""
     tick()
     lake.ends["orders"] = {0: 25}
     tick()
     rebuild = run_of(["shop.audit"], DagsterRunStatus.STARTED)
     both = frozenset({AssetKey(["shop", "orders"]), AssetKey(["shop", "audit"])})
-    queued(defs.resolve_job_def("ingest").get_subset(asset_selection=both), selected=both)
+    waits = queued(defs.resolve_job_def("ingest").get_subset(asset_selection=both), selected=both)
     assert tick(later=100).run_requests
     instance.report_run_canceled(rebuild)
+    instance.event_log_storage.set_concurrency_slots(pool_of("slow"), 0)
+    assert tick(later=150).run_requests
+    instance.event_log_storage.set_concurrency_slots(pool_of("slow"), 1)
     found = tick(later=200)
     assert found.run_requests == []
-    assert "1 served by a run" in found.skip_message
+    assert f"1 behind run {waits.run_id[:8]}, which waits in the queue" in found.skip_message
+    assert "served" not in found.skip_message
 
 
 def test_a_table_that_no_run_serves_calls_the_lingering_run_away_and_takes_its_tables_along(

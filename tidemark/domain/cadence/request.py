@@ -6,6 +6,7 @@ as well where the next record may be the one that fits.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -86,13 +87,14 @@ class Runs:
     """Tables that runs of the lane work on: `kept` until the run ends by itself, `lingering` until one is asked for.
 
     `starting`: a run that the sensor asked for and that has not begun. `waits_for`: the run that holds it up, which
-    the sensor did not ask for.
+    the sensor did not ask for. `behind`: tables that none has in hand yet, with the run in the queue that is for them.
     """
 
     kept: Collection[str] = ()
     lingering: Collection[str] = ()
     starting: str | None = None
     waits_for: str | None = None
+    behind: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,13 +232,16 @@ def _soon(seen: Seen, now: datetime) -> bool:
 
 
 def _why_not(tables: Sequence[Seen], verdicts: Mapping[str, DueVerdict], runs: Runs, now: datetime) -> str:
-    served = [seen.table for seen in tables if seen.table in runs.kept or seen.table in runs.lingering]
-    rest = [seen for seen in tables if seen.table not in served]
+    taken = [seen.table for seen in tables if seen.table in runs.kept or seen.table in runs.lingering]
+    behind = Counter(runs.behind[table] for table in taken if table in runs.behind)
+    served = len(taken) - behind.total()
+    rest = [seen for seen in tables if seen.table not in taken]
     held = [seen.table for seen in rest if why_not_asked(seen, now)]
     level = [seen.table for seen in rest if verdicts[seen.table].reason == "caught up"]
     waiting = [seen.table for seen in rest if seen.table not in held and seen.table not in level]
     parts = first_reasons([*waiting, *held], lambda table: f"{table}: {verdicts[table].reason}")
-    parts += [f"{len(served)} served by a run"] if served else []
+    parts += [f"{served} served by a run"] if served else []
+    parts += [f"{count} behind run {run}, which waits in the queue" for run, count in behind.items()]
     parts += [f"{len(level)} of {len(tables)} caught up"] if level or not parts else []
     return "; ".join(parts)
 
