@@ -4,6 +4,7 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import dagster as dg
 
 from resources.spark import SparkConnect
 from tidemark.domain.config.configuration import Configuration
+from tidemark.domain.errors import ConfigurationError
 from tidemark.engine.alive import alive
 from tidemark.engine.config.configuration import STACK_FILE, Places, load, places
 from tidemark.engine.config.follow import Followed
@@ -103,16 +105,25 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
             lake.close()
 
     def shared(self) -> "Lake":
-        """The clients that the sensors of this process share: Kafka and the catalog, never Spark."""
-        return _shared(self.places, _stack_written(self.places))
+        """The clients that the sensors of this process share: Kafka and the catalog, never Spark.
+
+        They are made anew when the platform file says something else, for the contracts of these definitions.
+        """
+        from tidemark.engine.access.lake import Lake  # noqa: PLC0415 - a code server that runs no sensor never needs them
+
+        found, lake = self.configuration, _SHARED.get(self.places)
+        try:
+            found = replace(found, platform=on_disk(self.places).platform)
+        except ConfigurationError:
+            if lake is not None:
+                return lake
+        if lake is None or lake.platform != found.platform:
+            _freeze_loaded()
+            lake = _SHARED[self.places] = Lake(found)
+        return lake
 
 
-@lru_cache(maxsize=2)
-def _shared(where: Places, stack_written: float) -> "Lake":
-    from tidemark.engine.access.lake import Lake  # noqa: PLC0415 - a code server that runs no sensor never needs them
-
-    _freeze_loaded()
-    return Lake(_configuration(where, stack_written))
+_SHARED: "dict[Places, Lake]" = {}
 
 
 @cache

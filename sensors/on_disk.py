@@ -57,10 +57,13 @@ def as_on_disk(
     for known in contracts:
         now = there.get(known.table, known)
         in_reach = now.topic == known.topic if upserts else now.cluster in lake.platform.kafka
-        same_sensor = now.lane == known.lane and in_reach
-        served.append(now if same_sensor else known)
-        moved += [] if same_sensor else [known.table]
-    remark = f"{first_few(moved)}: another lane or a new cluster on disk, reload the definitions"
+        if now.lane == known.lane and in_reach:
+            served.append(now)
+            continue
+        moved.append(known.table)
+        if upserts or known.cluster in lake.platform.kafka:
+            served.append(known)
+    remark = f"{first_few(moved)}: of another lane or cluster on disk, reload the definitions"
     return served, remark if moved else None
 
 

@@ -1,4 +1,4 @@
-"""When a lingering run must make room: another run wants the pool of its lane, or its contracts were edited."""
+"""When a lingering run must make room: another run wants the pool of its lane, or what it goes by was edited."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -65,7 +65,8 @@ def runs_of(
 class Edits:
     """Called now and then by a run that serves tables by contracts of these digests; answers with those edited since.
 
-    The next run reads the files anew. A file that is broken ends no run: the next one would not begin.
+    The platform file is what `compared` says. The next run reads the files anew. A file that is broken ends no run: the
+    next one would not begin.
     """
 
     followed: Followed
@@ -80,6 +81,8 @@ class Edits:
             return None
         if found is self.compared:
             return None
+        if found.platform != self.compared.platform:
+            return "the platform file was edited"
         self.compared = found
         upserts = (each.contract for each in upsert_tables(found.contracts).values())
         now = {each.table: each.digest for each in (*found.contracts, *upserts)}

@@ -436,8 +436,8 @@ def test_a_lingering_run_makes_room_for_a_younger_run_of_its_lane_alone(defs, in
     assert Handover(instance, younger, pool_of("default"))() is None
 
 
-def test_a_lingering_run_ends_for_an_edit_of_its_contracts_alone(where):
-    """Given a run that serves one table, when contracts of others, and comments of its own, are edited, or its file breaks, then it stays; when its own is edited, or gone, then it goes."""
+def test_a_lingering_run_ends_for_an_edit_of_what_it_goes_by_alone(where):
+    """Given a run that serves one table, when contracts of others, and comments of its own, are edited, or its file breaks, then it stays; when its own or the platform file is edited, or its own gone, then it goes."""
     orders, clicks = (where.contracts_dir / f"{name}.yaml" for name in ("orders", "clicks"))
 
     def edits():
@@ -461,9 +461,12 @@ def test_a_lingering_run_ends_for_an_edit_of_its_contracts_alone(where):
     behind.begin_with(first, 0.0)  # as where a file was written while the run began
     served = {each.table: each.digest for each in first.contracts if each.table == "shop.orders"}
     assert Edits(behind, served, first)() == "the contract of shop.orders was edited"
-    again = edits()
+    again, moved = edits(), edits()
     orders.unlink()
     assert again() == "the contract of shop.orders was edited"
+    orders.write_text(was)
+    where.platform_file.write_text(where.platform_file.read_text().replace("127.0.0.1:4", "127.0.0.1:5"))
+    assert moved() == "the platform file was edited"
 
 
 def test_a_lingering_run_makes_room_for_a_run_that_it_has_overtaken(defs, instance, queued):

@@ -15,6 +15,7 @@ from sqlalchemy.engine import Engine
 
 from assets.names import STOPPED_TAG, TRIGGER_TAG, VERB_TAG, VERBS, pool_filter, pool_of
 from assets.runs.handover import Handover
+from resources.lake import LakeResource
 from sensors import lane_runs, observations
 from sensors import tick as ticks
 from sensors.append_tick import AppendTick
@@ -605,18 +606,35 @@ def test_an_edited_topic_is_looked_at_without_a_reload(tick, lake, where):
     assert tick(later=70).skip_message == "2 of 2 caught up"
 
 
-@pytest.mark.parametrize("moved", ["lane: slow", "cluster: third"])
-def test_an_edit_that_needs_a_reload_says_so(tick, where, moved):
-    """Given a contract that moves to another lane, or to a cluster that is new in the platform file, then the sensor that served it says to reload and goes by what it knows."""
-    text = where.platform_file.read_text()
-    third = text.replace("  other: {boot", "  third: {bootstrap.servers: x}\n  other: {boot")
-    where.platform_file.write_text(
-        third.replace("  other: {url", '  third: {url: "http://x"}\n  other: {url')
-    )
+def test_an_edit_that_needs_a_reload_says_so(tick, where):
+    """Given a contract that moves to another lane, then the sensor that served it says to reload and goes by what it knows."""
     tick()
-    edit(where, "table: web.clicks", f"table: web.clicks\n{moved}")
-    says = "web.clicks: another lane or a new cluster on disk, reload the definitions"
+    edit(where, "table: web.clicks", "table: web.clicks\nlane: slow")
+    says = "web.clicks: of another lane or cluster on disk, reload the definitions"
     assert tick(later=5).skip_message == f"2 of 2 caught up; {says}"
+
+
+def test_a_platform_file_counts_without_a_reload(where):
+    """Given a platform file that is edited while sensors are at work, then they have clients of what it says now, with the contracts of their definitions; those stay while it is broken, or contracts alone are edited."""
+    resource = LakeResource.at(where)
+    before, text = resource.shared(), where.platform_file.read_text()
+    edit(where, "target_lag: 5m", "target_lag: 30s")
+    assert resource.shared() is before
+    where.platform_file.write_text(text.replace("very-secret", "renewed").replace("127.0.0.1:2", "b:9"))
+    after = resource.shared()
+    assert after.platform.kafka["main"].client_properties()["sasl.password"] == "renewed"
+    assert after.platform.kafka["other"].client_properties()["bootstrap.servers"] == "b:9"
+    assert after.configuration.contracts == before.configuration.contracts
+    where.platform_file.write_text("kafka: 5")
+    assert resource.shared() is after
+
+
+def test_a_table_whose_cluster_is_gone_is_looked_at_no_more(tick, lake, where):
+    """Given a cluster that the platform file no longer has, as its only contract is gone too, then no tick asks for it, which would end the tick of the whole lane, and the reason says to reload."""
+    (where.contracts_dir / "audit.yaml").unlink()
+    lake.platform = lake.platform.model_copy(update={"kafka": {"main": lake.platform.kafka["main"]}})
+    says = "shop.audit: of another lane or cluster on disk, reload the definitions"
+    assert tick("kafka_lag_slow").skip_message == f"0 of 0 caught up; {says}"
 
 
 def edit(where, was, now):
