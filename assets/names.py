@@ -28,6 +28,8 @@ SCHEMA_EVOLUTION = "schema_evolution"
 """The job that looks at the schemas of all tables."""
 VERBS = ("pause", "resume", "accept", "approve", "replay", "rollback", "backfill", "maintain", "drill")
 """Values of the verb's tag: the jobs of operators."""
+PUBLISHING = ("replay", "backfill")
+"""Those that bring rows into a table, of which it then has a result."""
 
 MAINTENANCE_POOL = "tidemark_maintenance"
 """Held by one run at a time, whoever launched it."""

@@ -169,10 +169,12 @@ def change_table(
             lake = knowing(opened, context.instance)
             with translated(config.table, topic=contract.topic, cluster=contract.cluster):
                 operation = change(lake, contract, signature).as_json()
-    except TidemarkError as error:
-        if publishes:  # it may have stopped between two commits
+    except BaseException as error:
+        if publishes:  # it may have stopped, or somebody ended it, between two commits
             _show_what_is_there(context, contract, resource)
-        raise shown_failure(error) from without_secrets(error)
+        if isinstance(error, TidemarkError):
+            raise shown_failure(error) from without_secrets(error)
+        raise
     metadata = {"tidemark/operation": dg.MetadataValue.json(ids_as_text(operation))}
     context.add_output_metadata(metadata)
     if config.dry_run:

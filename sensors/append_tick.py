@@ -3,9 +3,8 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 
-from sensors.lane_runs import operated
+from sensors.lane_runs import Acts, operated
 from sensors.tick import OUTAGES_ASKED, Tick
 from tidemark.domain.cadence.reading import READ_EVERY, READ_TROUBLED_EVERY, Known, to_read
 from tidemark.domain.cadence.request import first_reasons
@@ -77,15 +76,17 @@ class AppendTick(Tick):
         self._lose(outages, others=read > 0)
 
     def _to_read(self) -> Sequence[Contract]:
-        operated_at = operated(self.instance, self.now - 2 * self.quiet_every)
-        known = [self._known(each, operated_at) for each in self.contracts]
+        acts = operated(self.instance, self.now - 2 * self.quiet_every)
+        known = [self._known(each, acts) for each in self.contracts]
         by_table = {each.table: each for each in self.contracts}
         found = to_read(known, self.now, self.lane.poll, catalog_down=self.catalog_down)
         return [by_table[table] for table in found]
 
-    def _known(self, contract: Contract, operated_at: datetime | None) -> Known:
+    def _known(self, contract: Contract, acts: Acts) -> Known:
         entry, topic = self.cache.entry(contract.table), self._topic(contract)
-        changed_at = max((at for at in (entry.tried, operated_at) if at), default=None)
+        changed_at = max((at for at in (entry.tried, acts.at) if at), default=None)
+        cut_short = acts.cut_short.get(contract.table)
+        entry.owed |= bool(cut_short and entry.read_at and cut_short >= entry.read_at)
         quiet = topic and entry.committed is not None and not waiting(entry.committed, topic.end)
         every = self.quiet_every if quiet else READ_EVERY
         if entry.trouble or entry.paused or entry.fault:

@@ -63,7 +63,7 @@ class Entry:
     grade: Grade | None = None
     """Of its freshness, as the check told it last."""
     owed: bool = False
-    """What is published here may not be told: a run did not end well, or nothing is known of those before."""
+    """What is published here may not be told: a run or an act did not end well, or nothing is known of those before."""
     staged: bool = False
     """Of this tick's reading alone; not kept."""
 

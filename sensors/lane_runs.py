@@ -9,7 +9,7 @@ import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 from dagster._core.storage.tags import RUN_KEY_TAG
 
-from assets.names import OFFSETS_TAG, VERB_TAG, VERBS, by_sensor, pool_filter, pools_of, table_of
+from assets.names import OFFSETS_TAG, PUBLISHING, VERB_TAG, VERBS, by_sensor, pool_filter, pools_of, table_of
 from assets.runs.handover import could_begin, runs_of
 from assets.runs.last_runs import unfinished
 from assets.runs.statuses import ENDED, IN_PROGRESS, UNDER_WAY
@@ -34,6 +34,17 @@ class Ended:
     at: datetime
     stopped: Mapping[str, State]
     well: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Acts:
+    """When the last job of an operator ended, which may have changed any table.
+
+    `cut_short`: tables whose replay or backfill did not end well, with the time: what it published may not be told.
+    """
+
+    at: datetime | None
+    cut_short: Mapping[str, datetime]
 
 
 def under_way(instance: dg.DagsterInstance, pool: str, tables: Collection[str]) -> Runs:
@@ -98,11 +109,19 @@ def _ended_records(instance: dg.DagsterInstance, pool: str, after: datetime | No
         yield from page
 
 
-def operated(instance: dg.DagsterInstance, since: datetime) -> datetime | None:
-    """When the last job of an operator ended, if that was not before `since`: it may have changed any table."""
+def operated(instance: dg.DagsterInstance, since: datetime) -> Acts:
+    """The jobs of operators that ended, not before `since`."""
     wanted = RunsFilter(statuses=list(ENDED), tags={VERB_TAG: list(VERBS)}, updated_after=since)
-    ends = [record.end_time for record in instance.get_run_records(wanted, limit=AT_ONCE) if record.end_time]
-    return datetime.fromtimestamp(max(ends), UTC) if ends else None
+    last: datetime | None = None
+    cut_short: dict[str, datetime] = {}
+    for record in instance.get_run_records(wanted, limit=AT_ONCE):
+        run, at = record.dagster_run, datetime.fromtimestamp(record.end_time or 0, UTC)
+        last = max(last or at, at)
+        if run.tags[VERB_TAG] in PUBLISHING and not run.is_success:
+            for op in run.run_config.get("ops", {}).values():
+                table = op.get("config", {}).get("table", "")
+                cut_short[table] = max(cut_short.get(table, at), at)
+    return Acts(last, cut_short)
 
 
 def next_attempt(instance: dg.DagsterInstance, lane: str, digest: str) -> int:

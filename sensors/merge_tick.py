@@ -113,7 +113,7 @@ class MergeTick(Tick):
 
     @cached_property
     def _operated(self) -> datetime | None:
-        return operated(self.instance, self.now - 2 * self.quiet_every)
+        return operated(self.instance, self.now - 2 * self.quiet_every).at
 
     def _take(self, contract: Contract, found: "Pair | Stopped") -> None:
         entry = self.cache.entry(contract.table)

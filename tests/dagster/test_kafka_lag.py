@@ -762,6 +762,24 @@ def test_what_a_stopped_table_has_published_is_told_when_a_run_looks_again(
     assert (after.check_name, after.passed) == ("files", False)
 
 
+@pytest.mark.parametrize(("verb", "tables"), [("replay", ["shop/orders"]), ("rollback", [])])
+def test_what_an_act_has_published_that_died_is_told_by_a_tick(tick, lake, defs, instance, verb, tables):
+    """Given a replay whose process dies after it has published, then the next tick tells of it, once; a rollback makes no result."""
+    told(instance, tick(later=-60))
+    job = defs.resolve_job_def(verb)
+    run = instance.create_run_for_job(
+        job,
+        status=DagsterRunStatus.STARTED,
+        tags=dict(job.tags),
+        run_config={"ops": {f"{verb}_table": {"config": {"table": "shop.orders"}}}},
+    )
+    lake.tables["shop.orders"] |= {"receipt": 2, "run_id": run.run_id}
+    assert told(instance, tick(later=-50)) == []
+    instance.report_run_failed(run)
+    made = [each for later in (0, 5, 70) for each in told(instance, tick(later=later))]
+    assert [each.asset_key.to_user_string() for each in made] == tables
+
+
 def test_what_was_published_is_told_to_an_instance_that_knows_nothing_of_it(
     tick, lake, run_of, instance, defs
 ):
