@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 import dagster as dg
-from dagster._core.storage.tags import POOL_TAG_PREFIX
+from dagster._core.storage.tags import POOL_TAG_PREFIX, SCHEDULE_NAME_TAG
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.maintenance.gain import Asset
@@ -57,6 +57,11 @@ NEWEST = 1_000_000
 def by_sensor(run: dg.DagsterRun) -> bool:
     """Whether a lag sensor asked for a run: one that a person executes again has its tags, but ends when caught up."""
     return run.tags.get(TRIGGER_TAG) == SENSOR and run.parent_run_id is None
+
+
+def by_schedule(run: dg.DagsterRun) -> bool:
+    """Whether a schedule asked for a run: one that a person executes again has its tags, and tells everything."""
+    return SCHEDULE_NAME_TAG in run.tags and run.parent_run_id is None
 
 
 def is_ours(run: dg.DagsterRun) -> bool:

@@ -6,6 +6,7 @@ import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
+from assets.names import by_schedule
 
 WAITS = "the run that was asked for last still waits for its turn"
 
@@ -32,4 +33,4 @@ def scheduled(
 def waits(instance: dg.DagsterInstance, schedule: str, tags: Mapping[str, str] | None = None) -> bool:
     """Whether a run that the schedule asked for, with these tags, is still in the queue."""
     asked = RunsFilter(statuses=[DagsterRunStatus.QUEUED], tags={SCHEDULE_NAME_TAG: schedule, **(tags or {})})
-    return instance.get_runs_count(asked) > 0
+    return any(by_schedule(each) for each in instance.get_runs(asked))

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
+from typing import Any
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
@@ -118,7 +119,8 @@ def operated(instance: dg.DagsterInstance, since: datetime) -> Acts:
         run, at = record.dagster_run, datetime.fromtimestamp(record.end_time or 0, UTC)
         last = max(last or at, at)
         if run.tags[VERB_TAG] in PUBLISHING and not run.is_success:
-            for op in run.run_config.get("ops", {}).values():
+            config: Mapping[str, Any] = run.run_config
+            for op in config.get("ops", {}).values():
                 table = op.get("config", {}).get("table", "")
                 cut_short[table] = max(cut_short.get(table, at), at)
     return Acts(last, cut_short)

@@ -5,9 +5,8 @@ from typing import Self
 
 import dagster as dg
 from dagster import DagsterEventType
-from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
-from assets.names import REVIEW
+from assets.names import REVIEW, by_schedule
 
 SHOWN = ("plan", "verdict", "parked")
 """Metadata of the result of a `schema/…` asset by which two looks are told apart."""
@@ -23,7 +22,7 @@ class News:
     @classmethod
     def of(cls, context: dg.AssetExecutionContext) -> Self:
         """Of this run."""
-        return cls(context.instance, everything=SCHEDULE_NAME_TAG not in context.run.tags)
+        return cls(context.instance, everything=not by_schedule(context.run))
 
     def is_check(self, found: dg.AssetCheckEvaluation) -> bool:
         """Whether a check says something else; it is not shown any more once another run has materialized its asset."""

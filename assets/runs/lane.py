@@ -10,13 +10,12 @@ from typing import NoReturn
 import dagster as dg
 import psutil
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
-from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 from assets.checks.drift import drift_evaluation
 from assets.checks.ingest import evaluations, merge_evaluations, unchanged_freshness
 from assets.checks.repeated import newest, repeated, still_failed
 from assets.checks.results import StepOutput, as_outputs
-from assets.names import DRIFT, FRESHNESS, HEADROOM, STOPPED_TAG, by_sensor, table_key, table_of
+from assets.names import DRIFT, FRESHNESS, HEADROOM, STOPPED_TAG, by_schedule, by_sensor, table_key, table_of
 from assets.runs.handover import Edits, Handover
 from assets.runs.last_runs import knowing, last_results
 from assets.runs.report import failure, observation, quarantine_landed, result, untold
@@ -101,7 +100,7 @@ def run_tables(
             else:
                 _log_why_not_loaded(context, contract, outcome)
                 idle.append(outcome)
-        if stopped or not (by_sensor(context.run) or SCHEDULE_NAME_TAG in context.run.tags):
+        if stopped or not (by_sensor(context.run) or by_schedule(context.run)):
             # a failed run paints every selected table without a result red: these are well, they had nothing to do
             for each in idle:
                 yield from _unchanged(context, resource.places.home, lake, contracts[each.table], each)

@@ -6,10 +6,9 @@ from math import inf
 from typing import Any
 
 import dagster as dg
-from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 from assets.checks.kafka_run import reconciled_among, sound_lately
-from assets.names import holds_lane, maintenance_key
+from assets.names import by_schedule, holds_lane, maintenance_key
 from assets.runs.last_runs import knowing
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
@@ -35,7 +34,7 @@ def maintain_tables(
     failed: dict[str, dg.MetadataValue] = {}
     idle: list[str] = []
     level: list[dg.MaterializeResult[None]] = []
-    scheduled, waited_for = SCHEDULE_NAME_TAG in context.run.tags, holds_lane(context.run)
+    scheduled, waited_for = by_schedule(context.run), holds_lane(context.run)
     with resource.open() as opened:
         lake = knowing(opened, context.instance)
         until = time.monotonic() + WHILE_A_LANE_WAITS / len(ASSETS) if waited_for else inf

@@ -12,8 +12,10 @@ from uuid import uuid4
 import dagster as dg
 import pytest
 from dagster import AssetKey, DagsterEventType
+from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.definitions.data_version import extract_data_version_from_entry
 from dagster._core.errors import DagsterExecutionInterruptedError
+from dagster._core.execution.api import create_execution_plan, execute_run
 from dagster._core.storage.tags import PARENT_RUN_ID_TAG, SCHEDULE_NAME_TAG
 from dagster._serdes import serialize_value
 
@@ -119,6 +121,27 @@ def run(defs, instance, lake, monkeypatch):
             else {},
             raise_on_error=False,
         )
+
+    return make
+
+
+@pytest.fixture
+def executed_again(defs, instance):
+    """Executes tables again for a person, by default all steps."""
+
+    def make(parent, tables, *, steps=None, tags=None):
+        keys = frozenset(table_key(each) for each in tables)
+        job = defs.resolve_job_def("ingest").get_subset(asset_selection=keys)
+        run = instance.create_run_for_job(
+            job,
+            execution_plan=create_execution_plan(job, step_keys_to_execute=steps),
+            asset_selection=keys,
+            status=dg.DagsterRunStatus.NOT_STARTED,
+            tags=tags,
+            parent_run_id=parent,
+            root_run_id=parent,
+        )
+        return execute_run(InMemoryJob(job), run, instance)
 
     return make
 
@@ -350,12 +373,14 @@ def test_a_run_of_the_sensor_reports_only_tables_with_commits(run, monkeypatch):
     assert materialized(result) == ["shop/orders", "shop/orders_quarantine"]
 
 
-def test_a_scheduled_look_at_tables_that_are_level_says_nothing_of_them(run):
+def test_a_scheduled_look_at_tables_that_are_level_says_nothing_of_them(run, executed_again):
     """Given a schedule that looks every hour, when nothing waits, then no result of it has marts built anew."""
     FakeWork.waiting = {"shop.orders": 4}
     result = run("shop.orders", "web.clicks", tags={SCHEDULE_NAME_TAG: "merge"})
     assert result.success
     assert materialized(result) == ["shop/orders", "shop/orders_quarantine"]
+    again = executed_again(result.run_id, ["web.clicks"], tags={SCHEDULE_NAME_TAG: "merge"})
+    assert materialized(again) == ["web/clicks"], "the person who executes it again is answered"
 
 
 def test_a_run_of_the_sensor_leaves_a_table_alone_that_is_not_due(run, monkeypatch):

@@ -230,6 +230,11 @@ def test_runs_that_take_longer_than_their_schedules_interval_do_not_pile_up(defs
     assert asked() == 1
     instance.create_run_for_job(job, status=DagsterRunStatus.STARTED, tags=tags)
     queued(job)
+    again = dict.fromkeys(("parent_run_id", "root_run_id"), instance.get_runs()[0].run_id)
+    waits = queued(job, **tags)
+    assert asked() == 0
+    instance.delete_run(waits.run_id)
+    instance.add_run(waits._replace(**again))
     assert asked() == 1
     queued(job, **tags)
     assert asked() == 0
