@@ -6,6 +6,7 @@ import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
+
 from assets.names import by_schedule
 
 WAITS = "the run that was asked for last still waits for its turn"

@@ -12,8 +12,8 @@ from uuid import uuid4
 import dagster as dg
 import pytest
 from dagster import AssetKey, DagsterEventType
-from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.definitions.data_version import extract_data_version_from_entry
+from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._core.execution.api import create_execution_plan, execute_run
 from dagster._core.storage.tags import PARENT_RUN_ID_TAG, SCHEDULE_NAME_TAG
