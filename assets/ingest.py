@@ -6,6 +6,7 @@ import dagster as dg
 from pydantic import Field
 
 from assets.checks.ingest import ingest_checks
+from assets.checks.repeated import asked_again
 from assets.column_lineage import Columns
 from assets.launchpad import Launchpad
 from assets.names import ingest_op, pool_of
@@ -48,8 +49,10 @@ def ingest_assets(
 
         if not context.selected_asset_keys:
             context.log.warning(
-                "These checks are evaluated by the run that ingests their table: materialize it."
+                "These checks are evaluated by the run that ingests their table, and say what the last one found: "
+                "materialize the table."
             )
+            yield from asked_again(context, by_key)
             return
         _require_in_lane(config.first_seen, by_key, name)
         served = ServedLane(lane, by_key, pool_of(name), AppendWork)

@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 from assets.checks.freshness import freshness_evaluation
+from assets.checks.repeated import left_planned
 from assets.names import topic_key
 from assets.runs.report import published, told_receipt
 from sensors.cursor import CATALOG, Entry
@@ -116,9 +117,10 @@ def results_of_the_dead(
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
     """What runs have published that were killed, or stopped at the table, before they told of it: marts wait for it.
 
-    They wait for it too where Dagster's database was lost. A table that stopped gets its result only with a request for
-    a run that says so again, because a result would hide the stop; a run that goes on tells by itself. A catalog that
-    is down is not asked on: one that hangs would use up the tick's time.
+    They wait for it too where Dagster's database was lost. Checks that such a run has skipped are told again. A table
+    that stopped gets its result only with a request for a run that says so again, because a result would hide the stop;
+    a run that goes on tells by itself. A catalog that is down is not asked on: one that hangs would use up the tick's
+    time.
     """
     if tick.catalog_down:
         return
@@ -133,11 +135,12 @@ def results_of_the_dead(
         except Outage:
             return
         tick.cache.entry(contract.table).owed = False
-        if state.receipt is None or told_receipt(tick.instance, contract) == str(state.receipt):
-            continue
+        is_told = state.receipt is None or told_receipt(tick.instance, contract) == str(state.receipt)
         ledger = state.merged or state.ledger
-        run = tick.instance.get_run_by_id(ledger.run_id) if ledger else None
-        if run is None or run.is_finished:
+        run = tick.instance.get_run_by_id(ledger.run_id) if ledger and not is_told else None
+        if is_told or (run is not None and not run.is_finished):
+            yield from left_planned(tick.instance, contract)
+        else:
             yield from published(tick.instance, contract, state)
 
 

@@ -13,7 +13,7 @@ from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_AS
 
 from assets.checks.drift import drift_evaluation
 from assets.checks.ingest import evaluations, merge_evaluations, unchanged_freshness
-from assets.checks.repeated import newest, repeated, still_failed
+from assets.checks.repeated import left_planned, newest, repeated, still_failed
 from assets.checks.results import StepOutput, as_outputs
 from assets.names import DRIFT, FRESHNESS, HEADROOM, STOPPED_TAG, by_schedule, by_sensor, table_key, table_of
 from assets.runs.handover import Edits, Handover
@@ -39,6 +39,8 @@ from tidemark.engine.lane.serve import LaneWork, Report, catch_up_all, longest_w
 
 MakeWork = Callable[[Lake, str, set[str]], LaneWork]
 """Out of the lake, the run's id, and the tables that were made before."""
+
+OTHERS_FOLLOW = "What follows in this run, as merges and marts of its other tables, is left to their sensors."
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ def run_tables(
             for each in idle:
                 yield from _unchanged(context, resource.places.home, lake, contracts[each.table], each)
     if stopped:
+        for contract in chosen:  # their checks in steps that follow are skipped now
+            yield from as_outputs(context, left_planned(context.instance, contract, context.run_id))
         _fail(context, contracts, stopped)
 
 
@@ -112,7 +116,8 @@ def _fail(context: dg.AssetExecutionContext, tables: Collection[str], stopped: S
     """States are in the run's tags, for sensors; what stopped is named also where these cannot be written."""
     with suppress(Exception):
         _tell_stopped(context, tables, {each.table: each.state for each in stopped})
-    raise failure(stopped)
+    others = (context.run.asset_selection or set()) - context.selected_asset_keys
+    raise failure(stopped, OTHERS_FOLLOW if others else "")
 
 
 def _tell_stopped(

@@ -75,13 +75,18 @@ def last_runs(instance: dg.DagsterInstance, tables: Sequence[str]) -> dict[str, 
 def _ends(
     instance: dg.DagsterInstance, record: RunRecord, tables: Iterable[str]
 ) -> list[tuple[str, State | None, Mapping[str, Any]]]:
-    """A run that went well has stopped nothing: one that was executed again has its parent's tags."""
+    """A run that went well has stopped nothing: one that was executed again has its parent's tags.
+
+    Tables whose step one that was executed again from its failure left out ended in the run before.
+    """
     run = record.dagster_run
     if run.is_success or not tables:
         return [(table, None, {}) for table in tables]
+    own = _steps(instance, run.run_id)
+    tables = [each for each in tables if each in own]
     stopped = stopped_of(run.tags)
     if not stopped and not _ended_by_others(instance, run.run_id):
-        stopped = dict.fromkeys(unfinished(instance, run.run_id, tables), "failed")
+        stopped = dict.fromkeys([each for each in tables if not own[each]], "failed")
     failures = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
     events = [each.event_log_entry.dagster_event for each in failures]
     said = {table: error for event in events for table, error in errors_of(event).items()}
@@ -90,12 +95,16 @@ def _ends(
 
 def unfinished(instance: dg.DagsterInstance, run_id: str, tables: Iterable[str]) -> set[str]:
     """Those of the tables whose own step in a run that failed did not end well: others are no fault of theirs."""
+    return {table for table, well in _steps(instance, run_id).items() if not well} & set(tables)
+
+
+def _steps(instance: dg.DagsterInstance, run_id: str) -> dict[str, bool]:
+    """By each table that a run was to fill: whether its step ended well."""
     planned, well = DagsterEventType.ASSET_MATERIALIZATION_PLANNED, DagsterEventType.STEP_SUCCESS
     logged = instance.all_logs(run_id, of_type={planned, well})
     events = [each.dagster_event for each in logged if each.dagster_event]
     steps = {each.step_key for each in events if each.event_type == well}
-    done = {table_of(each.asset_key) for each in events if each.asset_key and each.step_key in steps}
-    return set(tables) - done
+    return {table_of(each.asset_key): each.step_key in steps for each in events if each.asset_key}
 
 
 def errors_of(event: DagsterEvent | None) -> dict[str, Mapping[str, Any]]:

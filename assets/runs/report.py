@@ -120,8 +120,8 @@ def quarantine_landed(contract: Contract, outcome: Outcome) -> dg.AssetMateriali
     )
 
 
-def failure(stopped: Sequence[Outcome]) -> dg.Failure:
-    """One failure for all tables that stopped; a retry of the step would not help them."""
+def failure(stopped: Sequence[Outcome], others: str = "") -> dg.Failure:
+    """One failure for all tables that stopped, which a retry would not help. `others`: what is said of others."""
     errors = {each.table: dict(each.error or {}) for each in stopped}
     lines = [
         f"{error.get('message') or table}\n  safe: {error.get('safe') or REMEDIES['failed'].safe}"
@@ -129,7 +129,7 @@ def failure(stopped: Sequence[Outcome]) -> dg.Failure:
         for table, error in errors.items()
     ]
     return dg.Failure(
-        description="\n".join(lines),
+        description="\n".join([*lines, *filter(None, [others])]),
         metadata={
             **{table: dg.MetadataValue.json(ids_as_text(error)) for table, error in errors.items()},
             "tidemark/outcomes": dg.MetadataValue.json(ids_as_text([each.as_json() for each in stopped])),

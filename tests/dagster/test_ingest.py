@@ -22,7 +22,7 @@ from dagster._serdes import serialize_value
 import assets.runs.lane as run_module
 import resources.lake as configuration_module
 from assets.checks import kafka_run
-from assets.names import STOPPED_TAG, pool_of, table_key
+from assets.names import STOPPED_TAG, maintenance_key, pool_of, table_key
 from assets.runs import last_runs
 from assets.runs.handover import Edits, Handover
 from assets.runs.report import observation, published
@@ -237,6 +237,33 @@ def test_a_table_that_had_nothing_to_do_does_not_turn_red_beside_one_that_stoppe
     assert materialized(run("shop.orders", "web.clicks", tags=SENSOR)) == ["web/clicks"]
 
 
+def test_a_click_that_fails_hides_no_check_of_its_tables(run, instance, defs):
+    """Given checks that were evaluated, when one click on two tables fails as one of them stops, then none is shown as skipped, and the failure says what becomes of the other."""
+    both = [ORDERS, AssetKey(["web", "clicks"])]
+    names = ("freshness", "kafka_reconciliation")
+    keys = [dg.AssetCheckKey(key, name) for key in both for name in names]
+    for key in keys:
+        found = dg.AssetCheckEvaluation(
+            asset_key=key.asset_key, check_name=key.name, passed=key.name != "freshness"
+        )
+        instance.report_runless_asset_event(found)
+    FakeWork.waiting = {"web.clicks": 4}
+    FakeWork.trouble = {"shop.orders": Stopped("topic_missing", "shop.orders", "")}
+    job = defs.resolve_implicit_global_asset_job_def()
+    another = maintenance_key("web.clicks", "compaction")
+    result = job.execute_in_process(instance=instance, asset_selection=[*both, another], raise_on_error=False)
+    shown = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    states = {(*key.asset_key.path[1:], key.name): each.status.value for key, each in shown.items()}
+    assert states == {
+        ("orders", "freshness"): "FAILED",
+        ("orders", "kafka_reconciliation"): "SUCCEEDED",
+        ("clicks", "freshness"): "SUCCEEDED",  # it has caught up in this run
+        ("clicks", "kafka_reconciliation"): "SUCCEEDED",
+    }
+    failed, _ = [e for e in result.all_events if e.event_type == DagsterEventType.STEP_FAILURE]
+    assert run_module.OTHERS_FOLLOW in failed.step_failure_data.user_failure_data.description
+
+
 def test_what_a_table_shows_survives_a_result_without_commits(run, instance, checks_of):
     """Given a table with a red check, when a run does nothing to it, be it a click or beside one that stopped, then it is as red and as large as before."""
     FakeWork.waiting = {"shop.orders": 4}
@@ -333,12 +360,16 @@ def test_a_click_on_a_paused_table_says_that_nothing_was_read(run, instance, mon
 
 
 def test_a_check_that_is_run_by_itself_says_that_it_cannot_be(defs, instance, run):
-    """Given the button beside a check that ingest evaluates, when it is clicked, then the run says who evaluates it."""
+    """Given the button beside a check that ingest evaluates, when it is clicked, then the run says who evaluates it, and the check is as red as before."""
+    FakeWork.waiting = {"shop.orders": 4}
+    run("shop.orders")
     rate = dg.AssetCheckKey(ORDERS, "quarantine_rate")
     job = defs.resolve_job_def("__ASSET_JOB").get_subset(asset_selection=set(), asset_check_selection={rate})
     result = job.execute_in_process(instance=instance)
     told = [entry.user_message for entry in instance.all_logs(result.run_id)]
     assert any("evaluated by the run that ingests" in each for each in told)
+    [found] = result.get_asset_check_evaluations()
+    assert (found.check_name, found.passed) == ("quarantine_rate", False)
 
 
 def test_a_topic_without_records_takes_no_merge_from_other_tables(
@@ -768,6 +799,25 @@ def test_a_run_that_failed_in_another_step_is_no_fault_of_its_tables(run, defs, 
     for lane in ("default", "slow"):
         [end], _ = lane_runs.ended(instance, pool_of(lane), tables, None)
         assert end.stopped == failed
+
+
+def test_a_run_from_a_failure_speaks_for_its_own_steps_alone(run, executed_again, defs, instance):
+    """Given one run of two lanes, of which one failed, when that step alone is executed again and fails again, then the other's table has not failed, also while its newest run goes on."""
+    FakeWork.trouble["shop.audit"] = RuntimeError("a bug")
+    FakeWork.waiting = {"shop.orders": 4}
+    tables = ["shop.orders", "shop.audit"]
+    first = run(*tables)
+    again = executed_again(first.run_id, tables, steps=["ingest_slow"])
+    assert not again.success
+    lingers = defs.resolve_job_def("ingest").get_subset(asset_selection={ORDERS})
+    started = dg.DagsterRunStatus.STARTED
+    instance.create_run_for_job(lingers, status=started, asset_selection=frozenset({ORDERS}))
+    told = last_runs.last_runs(instance, tables)
+    assert {table: each.stopped for table, each in told.items()} == {
+        "shop.orders": None,
+        "shop.audit": "failed",
+    }
+    assert last_runs.unfinished(instance, again.run_id, tables) == {"shop.audit"}
 
 
 def test_a_run_without_a_selection_tells_how_its_tables_ended_too(run, defs, instance):

@@ -737,6 +737,28 @@ def test_what_a_killed_run_has_published_is_told_by_the_next_tick(tick, lake, ru
     assert made.tags["dagster/data_version"] == "2"
 
 
+def test_a_click_that_is_cancelled_hides_no_check(tick, lake, defs, instance, queued):
+    """Given a late table, when a click on it waits and is cancelled, then the next tick tells again what its checks had found, once, and nothing while it waits."""
+    orders = AssetKey(["shop", "orders"])
+    for name in ("freshness", "kafka_reconciliation"):
+        found = dg.AssetCheckEvaluation(asset_key=orders, check_name=name, passed=False, description="red")
+        instance.report_runless_asset_event(found)
+    told(instance, tick(later=-60))
+    before = told(instance, tick(later=-50), every=True)
+    job = defs.resolve_implicit_global_asset_job_def().get_subset(asset_selection={orders})
+    run = queued(job, selected=frozenset({orders}))
+    waits = told(instance, tick(later=-40), every=True)
+    instance.report_run_canceled(run)
+    after = [each for later in (0, 5) for each in told(instance, tick(later=later), every=True)]
+    checks = [each for each in after if isinstance(each, dg.AssetCheckEvaluation)]
+    assert (before, waits) == ([], [])
+    assert {each.check_name: each.description for each in checks} == {
+        "kafka_reconciliation": "red",
+        "freshness": "everything that the topic holds is published",
+    }
+    assert len(checks) == 2
+
+
 @pytest.mark.parametrize("goes_on", [True, False], ids=["a run ends well", "a run is to stop there again"])
 def test_what_a_stopped_table_has_published_is_told_when_a_run_looks_again(
     tick, lake, run_of, instance, goes_on
