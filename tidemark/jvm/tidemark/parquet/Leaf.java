@@ -120,6 +120,10 @@ abstract class Leaf extends Node {
 
   @Override
   final void appendAll(SpecializedGetters[] from, int count, int ordinal) {
+    if (isNothing(from, count, ordinal)) {
+      nothings(count, definition - 1);
+      return;
+    }
     if (isAbsent(from, count, ordinal)) {
       takePresent(from, count, ordinal);
     } else {
@@ -147,6 +151,13 @@ abstract class Leaf extends Node {
   @Override
   final void nothing(int repetition, int level) {
     level(repetition, level);
+  }
+
+  @Override
+  final void nothings(int count, int level) {
+    definitions.add(level, count);
+    repetitions.add(0, count);
+    rows += count;
   }
 
   private void level(int repetition, int level) {

@@ -23,6 +23,13 @@ abstract class Nested extends Node {
   }
 
   @Override
+  final void nothings(int count, int level) {
+    for (Node child : children) {
+      child.nothings(count, level);
+    }
+  }
+
+  @Override
   final void leaves(Consumer<Leaf> each) {
     for (Node child : children) {
       child.leaves(each);
@@ -35,6 +42,15 @@ abstract class Nested extends Node {
       nothing(repetition, definition - 1);
     } else {
       present(from, ordinal, repetition);
+    }
+  }
+
+  @Override
+  void appendAll(SpecializedGetters[] rows, int count, int ordinal) {
+    if (isNothing(rows, count, ordinal)) {
+      nothings(count, definition - 1);
+    } else {
+      super.appendAll(rows, count, ordinal);
     }
   }
 

@@ -33,8 +33,21 @@ abstract class Node {
     return false;
   }
 
+  /** Whether none of the first `count` rows has a value here. */
+  final boolean isNothing(SpecializedGetters[] rows, int count, int ordinal) {
+    for (int i = 0; i < count; i++) {
+      if (!optional || !rows[i].isNullAt(ordinal)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   /** There is no value here: `level` says down to where there is one. */
   abstract void nothing(int repetition, int level);
+
+  /** There is no value here in `count` rows, none of which is part of a list. */
+  abstract void nothings(int count, int level);
 
   abstract void leaves(Consumer<Leaf> each);
 }
