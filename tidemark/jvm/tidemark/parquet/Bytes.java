@@ -16,7 +16,10 @@ import org.apache.spark.unsafe.types.UTF8String;
 abstract class Bytes extends Leaf {
   private static final VarHandle INT =
       MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
+  private static final VarHandle ORDERED =
+      MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.BIG_ENDIAN);
   private static final int FIRST = 64;
+  private static final int BEYOND = 16; // bytes of room behind the last value, so that it too can be read as longs
 
   private final int length; // of every value, or 0 where each says its own
   private final BytesDictionary dictionary;
@@ -25,8 +28,10 @@ abstract class Bytes extends Leaf {
   private int count;
   private int least = -1; // where the least value of the page begins
   private int leastSize;
+  private long leastFirst = Long.MAX_VALUE; // its first bytes as a number
   private int most = -1;
   private int mostSize;
+  private long mostFirst = Long.MIN_VALUE;
   private boolean isDescribed; // of all values, while they were numbered
 
   Bytes(ColumnDescriptor descriptor, boolean optional, Limits limits) {
@@ -41,7 +46,7 @@ abstract class Bytes extends Leaf {
     if (length != 0 && size != length) {
       throw new IllegalArgumentException(size + " bytes for a column of " + length);
     }
-    body = grown(body, Math.addExact(end, prefix + size));
+    body = grown(body, Math.addExact(Math.addExact(end, size), prefix + BEYOND));
     if (prefix > 0) {
       INT.set(body, end, size);
     }
@@ -121,14 +126,24 @@ abstract class Bytes extends Leaf {
   }
 
   private void widen(int from, int size) {
-    if (least < 0 || compare(from, size, least, leastSize) < 0) {
+    long value = first(from, size);
+    if (value <= leastFirst && (least < 0 || compare(from, size, least, leastSize) < 0)) {
       least = from;
       leastSize = size;
+      leastFirst = value;
     }
-    if (most < 0 || compare(from, size, most, mostSize) > 0) {
+    if (value >= mostFirst && (most < 0 || compare(from, size, most, mostSize) > 0)) {
       most = from;
       mostSize = size;
+      mostFirst = value;
     }
+  }
+
+  /** Its first eight bytes, missing ones as zeros, as a number: never less than that of a lesser value. */
+  long first(int from, int size) {
+    long bytes = (long) ORDERED.get(body, from);
+    long value = size < Long.BYTES ? bytes & ~(-1L >>> Byte.SIZE * size) : bytes;
+    return value ^ Long.MIN_VALUE; // bytes are unsigned
   }
 
   private Binary copy(int from, int size) {
@@ -148,7 +163,9 @@ abstract class Bytes extends Leaf {
     end = 0;
     count = 0;
     least = -1;
+    leastFirst = Long.MAX_VALUE;
     most = -1;
+    mostFirst = Long.MIN_VALUE;
     isDescribed = false;
   }
 
@@ -238,6 +255,12 @@ abstract class Bytes extends Leaf {
       for (int i = 0; i < count; i++) {
         take(rows[i], ordinal);
       }
+    }
+
+    /** The highest bit is the sign. */
+    @Override
+    long first(int from, int size) {
+      return super.first(from, size) ^ Long.MIN_VALUE;
     }
 
     @Override
