@@ -16,12 +16,15 @@ import org.apache.spark.unsafe.types.UTF8String;
 abstract class Bytes extends Leaf {
   private static final VarHandle INT =
       MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
+  private static final VarHandle LONG =
+      MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
   private static final VarHandle ORDERED =
       MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.BIG_ENDIAN);
   private static final int FIRST = 64;
-  private static final int BEYOND = 16; // bytes of room behind the last value, so that it too can be read as longs
+  private static final int BEYOND = 16; // bytes of room behind the last value, so that it too is read and written by longs
 
   private final int length; // of every value, or 0 where each says its own
+  private final int prefix; // bytes that say it
   private final BytesDictionary dictionary;
   byte[] body = new byte[FIRST];
   int end;
@@ -37,27 +40,37 @@ abstract class Bytes extends Leaf {
   Bytes(ColumnDescriptor descriptor, boolean optional, Limits limits) {
     super(descriptor, optional, limits);
     this.length = type.getTypeLength();
+    this.prefix = length == 0 ? Integer.BYTES : 0;
     this.dictionary = new BytesDictionary(length, limits.dictionaryBytes());
   }
 
   /** Room for a value of `size` bytes; gives where it goes. */
   final int place(int size) {
-    int prefix = length == 0 ? Integer.BYTES : 0;
     if (length != 0 && size != length) {
       throw new IllegalArgumentException(size + " bytes for a column of " + length);
     }
-    body = grown(body, Math.addExact(Math.addExact(end, size), prefix + BEYOND));
+    int at = place(end, size);
+    placed(1, at + size);
+    return at;
+  }
+
+  /** Room for a value of `size` bytes and its length, which go `to` there; gives where the value itself goes. */
+  final int place(int to, int size) {
+    body = grown(body, Math.addExact(Math.addExact(to, size), prefix + BEYOND));
     if (prefix > 0) {
-      INT.set(body, end, size);
+      INT.set(body, to, size);
     }
-    int at = end + prefix;
-    end = at + size;
-    count++;
-    limits.took(size);
+    return to + prefix;
+  }
+
+  /** So many values more are in their places, up to `until`. */
+  final void placed(int values, int until) {
+    limits.took(until - end - values * prefix);
+    end = until;
+    count += values;
     if (end >= limits.pageBytes()) {
       limits.over();
     }
-    return at;
   }
 
   final int size(int at) {
@@ -81,7 +94,6 @@ abstract class Bytes extends Leaf {
 
   @Override
   final boolean number(int[] into, boolean firstPage) {
-    int prefix = length == 0 ? Integer.BYTES : 0;
     int at = 0;
     dictionary.turnPage();
     for (int i = 0; i < count; i++) {
@@ -114,7 +126,6 @@ abstract class Bytes extends Leaf {
 
   @Override
   final void describe(Statistics<?> statistics) {
-    int prefix = length == 0 ? Integer.BYTES : 0;
     int at = 0;
     for (int i = 0; i < count && !isDescribed; i++) {
       int size = size(at);
@@ -193,21 +204,34 @@ abstract class Bytes extends Leaf {
 
     @Override
     void take(SpecializedGetters from, int ordinal) {
-      UTF8String value = from.getUTF8String(ordinal);
-      int size = value.numBytes();
-      int at = place(size);
-      if (value.getBaseObject() instanceof byte[] bytes) { // as it nearly always is: half of what the other way costs
-        System.arraycopy(bytes, (int) (value.getBaseOffset() - Platform.BYTE_ARRAY_OFFSET), body, at, size);
-      } else {
-        value.writeToMemory(body, Platform.BYTE_ARRAY_OFFSET + at);
-      }
+      placed(1, put(from.getUTF8String(ordinal), end));
     }
 
     @Override
     void takeAll(SpecializedGetters[] rows, int count, int ordinal) {
+      int until = end;
       for (int i = 0; i < count; i++) {
-        take(rows[i], ordinal);
+        until = put(rows[i].getUTF8String(ordinal), until);
       }
+      placed(count, until);
+    }
+
+    /** Gives where the next value goes. */
+    private int put(UTF8String value, int to) {
+      int size = value.numBytes();
+      int at = place(to, size);
+      if (value.getBaseObject() instanceof byte[] bytes) { // as it nearly always is: half of what the other way costs
+        int from = (int) (value.getBaseOffset() - Platform.BYTE_ARRAY_OFFSET);
+        if (size <= BEYOND && from <= bytes.length - BEYOND) {
+          LONG.set(body, at, (long) LONG.get(bytes, from));
+          LONG.set(body, at + Long.BYTES, (long) LONG.get(bytes, from + Long.BYTES));
+        } else {
+          System.arraycopy(bytes, from, body, at, size);
+        }
+      } else {
+        value.writeToMemory(body, Platform.BYTE_ARRAY_OFFSET + at);
+      }
+      return at + size;
     }
   }
 

@@ -26,10 +26,15 @@ abstract class Numbers extends Leaf {
   }
 
   final void add(long bits) {
-    if (count == values.length) {
-      values = Arrays.copyOf(values, 2 * count);
+    place(1)[count++] = bits;
+  }
+
+  /** Where values go, from `count` on, with room for so many more. */
+  final long[] place(int more) {
+    if (count + more > values.length) {
+      values = Arrays.copyOf(values, Math.max(count + more, 2 * count));
     }
-    values[count++] = bits;
+    return values;
   }
 
   @Override
@@ -136,9 +141,12 @@ abstract class Numbers extends Leaf {
 
     @Override
     void takeAll(SpecializedGetters[] rows, int count, int ordinal) {
+      long[] to = place(count);
+      int at = this.count;
       for (int i = 0; i < count; i++) {
-        take(rows[i], ordinal);
+        to[at + i] = rows[i].getInt(ordinal);
       }
+      this.count = at + count;
     }
 
     @Override
@@ -160,9 +168,12 @@ abstract class Numbers extends Leaf {
 
     @Override
     void takeAll(SpecializedGetters[] rows, int count, int ordinal) {
+      long[] to = place(count);
+      int at = this.count;
       for (int i = 0; i < count; i++) {
-        take(rows[i], ordinal);
+        to[at + i] = rows[i].getLong(ordinal);
       }
+      this.count = at + count;
     }
 
     @Override
