@@ -54,6 +54,7 @@ final class RangesReader implements PartitionReader<InternalRow> {
   private final Record row;
   private final Map<TopicPartition, Long> ends = new HashMap<>();
   private final Map<TopicPartition, Long> unread = new HashMap<>(); // where the consumer is, up to its end
+  private final Map<String, UTF8String> topics = new HashMap<>(); // the writer knows the same object again
   private ConsumerRecords<byte[], byte[]> polled = ConsumerRecords.empty();
   private Iterator<TopicPartition> partitions = Collections.emptyIterator(); // of `polled`
   private ConsumerRecord<byte[], byte[]>[] records = none(); // of one of them
@@ -111,7 +112,7 @@ final class RangesReader implements PartitionReader<InternalRow> {
     records = polled.records(partition).toArray(none());
     taken = 0;
     end = ends.get(partition);
-    row.update(TOPIC, UTF8String.fromString(partition.topic()));
+    row.update(TOPIC, topics.computeIfAbsent(partition.topic(), UTF8String::fromString));
     row.number(PARTITION, partition.partition());
   }
 

@@ -49,7 +49,12 @@ final class Booleans extends Leaf {
   }
 
   @Override
-  boolean number(int[] into, boolean firstPage) {
+  boolean isOne() {
+    return false;
+  }
+
+  @Override
+  boolean number(int[] into, int values, boolean firstPage) {
     return false;
   }
 
@@ -69,7 +74,7 @@ final class Booleans extends Leaf {
   }
 
   @Override
-  void describe(Statistics<?> statistics) {
+  void describe(Statistics<?> statistics, int values) {
     if (trues > 0) {
       statistics.updateStats(true);
     }

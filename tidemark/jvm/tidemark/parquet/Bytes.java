@@ -36,6 +36,7 @@ abstract class Bytes extends Leaf {
   private int mostSize;
   private long mostFirst = Long.MIN_VALUE;
   private boolean isDescribed; // of all values, while they were numbered
+  UTF8String only; // the value of all: it lies there once, and `end` is where they would
 
   Bytes(ColumnDescriptor descriptor, boolean optional, Limits limits) {
     super(descriptor, optional, limits);
@@ -73,6 +74,21 @@ abstract class Bytes extends Leaf {
     }
   }
 
+  /** From now on each value lies there. */
+  final void unfold() {
+    if (only == null) {
+      return;
+    }
+    body = grown(body, Math.addExact(end, BEYOND));
+    int done = prefix + only.numBytes();
+    while (done < end) {
+      int more = Math.min(done, end - done);
+      System.arraycopy(body, 0, body, done, more);
+      done += more;
+    }
+    only = null;
+  }
+
   final int size(int at) {
     return length == 0 ? (int) INT.get(body, at) : length;
   }
@@ -93,10 +109,15 @@ abstract class Bytes extends Leaf {
   }
 
   @Override
-  final boolean number(int[] into, boolean firstPage) {
+  final boolean isOne() {
+    return only != null;
+  }
+
+  @Override
+  final boolean number(int[] into, int values, boolean firstPage) {
     int at = 0;
     dictionary.turnPage();
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < values; i++) {
       int size = size(at);
       into[i] = dictionary.number(body, at + prefix, size);
       if (into[i] < 0) {
@@ -116,6 +137,7 @@ abstract class Bytes extends Leaf {
 
   @Override
   final BytesInput plain() {
+    unfold();
     return BytesInput.from(body, 0, end);
   }
 
@@ -125,9 +147,9 @@ abstract class Bytes extends Leaf {
   }
 
   @Override
-  final void describe(Statistics<?> statistics) {
+  final void describe(Statistics<?> statistics, int values) {
     int at = 0;
-    for (int i = 0; i < count && !isDescribed; i++) {
+    for (int i = 0; i < values && !isDescribed; i++) {
       int size = size(at);
       widen(at + prefix, size);
       at += prefix + size;
@@ -178,6 +200,7 @@ abstract class Bytes extends Leaf {
     most = -1;
     mostFirst = Long.MIN_VALUE;
     isDescribed = false;
+    only = null;
   }
 
   @Override
@@ -204,16 +227,36 @@ abstract class Bytes extends Leaf {
 
     @Override
     void take(SpecializedGetters from, int ordinal) {
+      unfold();
       placed(1, put(from.getUTF8String(ordinal), end));
     }
 
     @Override
     void takeAll(SpecializedGetters[] rows, int count, int ordinal) {
+      int alike = count > 0 && (count() == 0 || only != null) ? takeAlike(rows, count, ordinal) : 0;
+      if (alike == count) {
+        return;
+      }
+      unfold();
       int until = end;
-      for (int i = 0; i < count; i++) {
+      for (int i = alike; i < count; i++) {
         until = put(rows[i].getUTF8String(ordinal), until);
       }
-      placed(count, until);
+      placed(count - alike, until);
+    }
+
+    /** Counts the first rows whose value is the same object as all before in the page; gives how many they are. */
+    private int takeAlike(SpecializedGetters[] rows, int count, int ordinal) {
+      if (only == null) {
+        only = rows[0].getUTF8String(ordinal);
+        put(only, 0);
+      }
+      int alike = 0;
+      while (alike < count && rows[alike].getUTF8String(ordinal) == only) {
+        alike++;
+      }
+      placed(alike, Math.addExact(end, Math.multiplyExact(alike, Integer.BYTES + only.numBytes())));
+      return alike;
     }
 
     /** Gives where the next value goes. */

@@ -25,6 +25,7 @@ abstract class Leaf extends Node {
   private static final int MANY = 4096;
   private static final int ELEMENT = 16; // bytes of an object in a list, at least
   private static final int ENOUGH = 2048; // values to judge a dictionary by
+  private static final int RUN = 8; // values alike that are a run in the encoding RLE
   private static final double USELESS = 0.7; // of them are different: none will help
 
   final ColumnDescriptor descriptor;
@@ -59,8 +60,11 @@ abstract class Leaf extends Node {
   /** About the bytes that the waiting values take. */
   abstract long bytes();
 
-  /** The number in the dictionary of each waiting value, new ones added; false where a dictionary is of no use. */
-  abstract boolean number(int[] into, boolean firstPage);
+  /** Whether all waiting values are known to be the same. */
+  abstract boolean isOne();
+
+  /** The numbers in the dictionary of the first so many values, new ones added; false where a dictionary is of no use. */
+  abstract boolean number(int[] into, int values, boolean firstPage);
 
   abstract int entries();
 
@@ -73,7 +77,8 @@ abstract class Leaf extends Node {
 
   abstract BytesInput dictionary() throws IOException;
 
-  abstract void describe(Statistics<?> statistics);
+  /** By the first so many values. */
+  abstract void describe(Statistics<?> statistics, int values);
 
   abstract void clear();
 
@@ -210,8 +215,9 @@ abstract class Leaf extends Node {
     }
     BytesInput values = null;
     Encoding encoding = Encoding.PLAIN;
+    int telling = count() > 0 && isOne() ? 1 : count(); // the first of them say all
     if (encodes && count() > 0) {
-      values = numbered();
+      values = numbered(telling);
       encoding = Encoding.PLAIN_DICTIONARY;
     }
     if (values == null) {
@@ -224,7 +230,7 @@ abstract class Leaf extends Node {
       statistics.incrementNumNulls((long) entries - count());
     }
     if (count() > 0) {
-      describe(statistics);
+      describe(statistics, telling);
       first = false;
     }
     BytesInput page = BytesInput.concat(repetitions.page(), definitions.page(), values);
@@ -246,9 +252,9 @@ abstract class Leaf extends Node {
     pages = null;
   }
 
-  private BytesInput numbered() throws IOException {
+  private BytesInput numbered(int telling) throws IOException {
     int[] numbers = limits.numbers(count());
-    if (!number(numbers, first)) {
+    if (!number(numbers, telling, first)) {
       encodes = false;
       if (first) {
         forget();
@@ -256,7 +262,7 @@ abstract class Leaf extends Node {
       return null;
     }
     int width = Integer.SIZE - Integer.numberOfLeadingZeros(Math.max(entries() - 1, 0));
-    BytesInput encoded = indexes(numbers, width);
+    BytesInput encoded = indexes(numbers, telling, width);
     if (first && encoded.size() + dictionary().size() >= bytes()) {
       encodes = false;
       forget();
@@ -265,8 +271,12 @@ abstract class Leaf extends Node {
     return BytesInput.concat(BytesInput.from(new byte[] {(byte) width}), encoded);
   }
 
-  private BytesInput indexes(int[] numbers, int width) throws IOException {
+  private BytesInput indexes(int[] numbers, int telling, int width) throws IOException {
     int count = count();
+    if (telling == 1 && count >= RUN) {
+      return Levels.run(numbers[0], count, width);
+    }
+    Arrays.fill(numbers, telling, count, numbers[0]);
     HeapByteBufferAllocator heap = HeapByteBufferAllocator.getInstance();
     int about = Math.max(64, (int) ((long) count * Math.max(width, 1) / 8) + 64);
     try (RunLengthBitPackingHybridEncoder encoder =

@@ -72,20 +72,23 @@ final class Levels {
       return BytesInput.empty();
     }
     int width = Integer.SIZE - Integer.numberOfLeadingZeros(max);
-    BytesInput encoded = same ? run(width) : list(width);
+    BytesInput encoded = same ? run(only, count, width) : list(width);
     return BytesInput.concat(BytesInput.fromInt((int) encoded.size()), encoded);
   }
 
-  private BytesInput run(int width) {
-    byte[] bytes = new byte[6];
+  /** The same number `times` times; at least eight times is how Parquet's encoder writes it too. */
+  static BytesInput run(int number, int times, int width) {
+    byte[] bytes = new byte[5 + Integer.BYTES];
     int size = 0;
-    int header = count << 1;
+    int header = times << 1;
     while (header > 127) {
       bytes[size++] = (byte) (header | 128);
       header >>>= 7;
     }
     bytes[size++] = (byte) header;
-    bytes[size++] = (byte) only; // of at most eight bits
+    for (int bits = 0; bits < width; bits += Byte.SIZE) {
+      bytes[size++] = (byte) (number >>> bits);
+    }
     return BytesInput.from(bytes, 0, size);
   }
 

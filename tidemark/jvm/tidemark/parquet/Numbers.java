@@ -53,9 +53,19 @@ abstract class Numbers extends Leaf {
   }
 
   @Override
-  final boolean number(int[] into, boolean firstPage) {
+  final boolean isOne() {
+    for (int i = 1; i < count; i++) {
+      if (values[i] != values[0]) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  @Override
+  final boolean number(int[] into, int first, boolean firstPage) {
     int most = limits.dictionaryBytes() / width;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < first; i++) {
       into[i] = dictionary.number(values[i]);
       if (isUseless(i, firstPage)) {
         return false;
@@ -114,10 +124,10 @@ abstract class Numbers extends Leaf {
     }
 
     @Override
-    final void describe(Statistics<?> statistics) {
+    final void describe(Statistics<?> statistics, int first) {
       long least = values[0];
       long most = values[0];
-      for (int i = 1; i < count; i++) {
+      for (int i = 1; i < first; i++) {
         least = Math.min(least, values[i]);
         most = Math.max(most, values[i]);
       }
@@ -238,8 +248,8 @@ abstract class Numbers extends Leaf {
     }
 
     @Override
-    void describe(Statistics<?> statistics) {
-      for (int i = 0; i < count; i++) {
+    void describe(Statistics<?> statistics, int first) {
+      for (int i = 0; i < first; i++) {
         statistics.updateStats(Float.intBitsToFloat((int) values[i]));
       }
     }
@@ -273,8 +283,8 @@ abstract class Numbers extends Leaf {
     }
 
     @Override
-    void describe(Statistics<?> statistics) {
-      for (int i = 0; i < count; i++) {
+    void describe(Statistics<?> statistics, int first) {
+      for (int i = 0; i < first; i++) {
         statistics.updateStats(Double.longBitsToDouble(values[i]));
       }
     }
