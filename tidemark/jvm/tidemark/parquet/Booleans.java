@@ -69,6 +69,11 @@ final class Booleans extends Leaf {
   }
 
   @Override
+  long dictionaryBytes() {
+    return 0;
+  }
+
+  @Override
   BytesInput dictionary() {
     return BytesInput.empty();
   }

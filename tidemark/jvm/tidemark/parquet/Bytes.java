@@ -142,6 +142,11 @@ abstract class Bytes extends Leaf {
   }
 
   @Override
+  final long dictionaryBytes() {
+    return dictionary.bytes();
+  }
+
+  @Override
   final BytesInput dictionary() {
     return dictionary.page();
   }

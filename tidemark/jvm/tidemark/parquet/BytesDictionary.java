@@ -124,6 +124,11 @@ final class BytesDictionary {
     return entries;
   }
 
+  /** Of its page. */
+  int bytes() {
+    return end;
+  }
+
   BytesInput page() {
     return BytesInput.from(page, 0, end);
   }

@@ -137,7 +137,7 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
     unseen = 0;
     unseenBytes = 0;
     try {
-      long now = 0;
+      long now = limits.room();
       buffered = 0;
       for (Leaf leaf : leaves) {
         if (leaf.isFull()) {
@@ -152,6 +152,7 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
         for (Leaf leaf : leaves) {
           leaf.shrink();
         }
+        limits.release();
         memory.holds(0);
         startRowGroup();
       } else if (buffered >= settings.rowGroupBytes()) {

@@ -73,9 +73,13 @@ abstract class Leaf extends Node {
     return firstPage && place == ENOUGH && entries() > USELESS * ENOUGH;
   }
 
-  abstract BytesInput plain() throws IOException;
+  /** The waiting values; good until the next page of the file. */
+  abstract BytesInput plain();
 
-  abstract BytesInput dictionary() throws IOException;
+  abstract BytesInput dictionary();
+
+  /** Of its page. */
+  abstract long dictionaryBytes();
 
   /** By the first so many values. */
   abstract void describe(Statistics<?> statistics, int values);
@@ -263,7 +267,7 @@ abstract class Leaf extends Node {
     }
     int width = Integer.SIZE - Integer.numberOfLeadingZeros(Math.max(entries() - 1, 0));
     BytesInput encoded = indexes(numbers, telling, width);
-    if (first && encoded.size() + dictionary().size() >= bytes()) {
+    if (first && encoded.size() + dictionaryBytes() >= bytes()) {
       encodes = false;
       forget();
       return null;

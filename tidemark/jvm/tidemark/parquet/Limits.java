@@ -1,12 +1,13 @@
 package tidemark.parquet;
 
-/** What the table's properties say of pages; shared by the columns of a file, with an array that each uses in turn. */
+/** What the table's properties say of pages; shared by the columns of a file, with arrays that each uses in turn. */
 final class Limits {
   private final int pageRows;
   private final int pageBytes;
   private final int dictionaryBytes;
   private final boolean dictionary;
   private int[] numbers = new int[0];
+  private byte[] plain = new byte[0];
   private boolean over;
   private long taken;
 
@@ -54,6 +55,24 @@ final class Limits {
 
   void looked() {
     over = false;
+  }
+
+  /** Room for the plain values of a page, until the next call. */
+  byte[] plain(int size) {
+    if (plain.length < size) {
+      plain = new byte[size];
+    }
+    return plain;
+  }
+
+  /** Bytes that the arrays take. */
+  long room() {
+    return plain.length + 4L * numbers.length;
+  }
+
+  void release() {
+    plain = new byte[0];
+    numbers = new int[0];
   }
 
   /** Room for so many numbers, until the next call. */

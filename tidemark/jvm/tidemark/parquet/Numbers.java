@@ -76,16 +76,21 @@ abstract class Numbers extends Leaf {
 
   @Override
   final BytesInput plain() {
-    return written(values, count);
+    return written(values, count, limits.plain(count * width));
+  }
+
+  @Override
+  final long dictionaryBytes() {
+    return (long) entries() * width;
   }
 
   @Override
   final BytesInput dictionary() {
-    return written(dictionary.values(), dictionary.size());
+    return written(dictionary.values(), entries(), new byte[entries() * width]);
   }
 
-  private BytesInput written(long[] numbers, int size) {
-    ByteBuffer bytes = ByteBuffer.allocate(size * width).order(ByteOrder.LITTLE_ENDIAN);
+  private BytesInput written(long[] numbers, int size, byte[] into) {
+    ByteBuffer bytes = ByteBuffer.wrap(into).order(ByteOrder.LITTLE_ENDIAN);
     if (width == Long.BYTES) {
       bytes.asLongBuffer().put(numbers, 0, size);
     } else {
@@ -93,7 +98,7 @@ abstract class Numbers extends Leaf {
         bytes.putInt(i * width, (int) numbers[i]);
       }
     }
-    return BytesInput.from(bytes.array(), 0, size * width);
+    return BytesInput.from(into, 0, size * width);
   }
 
   @Override
