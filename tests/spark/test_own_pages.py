@@ -37,8 +37,10 @@ FLAT = {
     "turns_within_rows": ("STRING", "IF(id % 1000 < 993, 'before', 'after')"),
     "by_page": ("STRING", f"IF(id DIV {PAGE} % 2 = 0, 'even', 'odd')"),
     "turns_to_many": ("STRING", "IF(id < 3001, 'one', concat('x', id))"),
-    "many_then_one": ("STRING", "IF(id < 3001, sha2(string(id), 256), 'one')"),
+    "many_then_one": ("STRING", "IF(id % 4000 < 1000, sha2(string(id), 256), 'one')"),
     "long": ("STRING", "IF(id % 2000 < 1990, repeat('long', 50), 'short')"),
+    "seldom": ("STRING", "IF(id < 2000, IF(id % 2 = 0, 'a', 'b'), IF(id % 200 = 0, 'b', NULL))"),
+    "seldom_a_number": ("INT", "IF(id < 2000, CAST(id % 9 AS INT), IF(id % 200 = 0, 8, NULL))"),
     "number": ("INT", "7"),
     "number_turns": ("INT", "IF(id < 3001, -1, 1)"),
     "number_by_page": ("BIGINT", f"id DIV {PAGE}"),
@@ -62,7 +64,7 @@ COLUMNS = {
 }
 SMALL_PAGES = {
     "write.parquet.page-row-limit": "700",
-    "write.parquet.row-group-size-bytes": "300000",
+    "write.parquet.row-group-size-bytes": "1000000",
     "write.metadata.metrics.default": "full",
 }
 WRITERS = {"together": {}, "singly": {}, "theirs": {"write.parquet.bloom-filter-enabled.column.id": "true"}}

@@ -21,7 +21,7 @@ abstract class Bytes extends Leaf {
   private static final VarHandle ORDERED =
       MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.BIG_ENDIAN);
   private static final int FIRST = 64;
-  private static final int BEYOND = 16; // bytes of room behind the last value, so that it too is read and written by longs
+  private static final int BEYOND = 16; // bytes of room behind the last value, which is read and written by longs
 
   private final int length; // of every value, or 0 where each says its own
   private final int prefix; // bytes that say it

@@ -63,7 +63,7 @@ abstract class Leaf extends Node {
   /** Whether all waiting values are known to be the same. */
   abstract boolean isOne();
 
-  /** The numbers in the dictionary of the first so many values, new ones added; false where a dictionary is of no use. */
+  /** The numbers in the dictionary of the first so many values, new ones added; false where one is of no use. */
   abstract boolean number(int[] into, int values, boolean firstPage);
 
   abstract int entries();
