@@ -53,7 +53,7 @@ NESTED = {
     "map": ("MAP<STRING, ARRAY<INT>>", "map('a', array(1, NULL), concat('b', id), NULL)"),
     "inner": (
         "STRUCT<text: STRING, list: ARRAY<INT>, more: STRUCT<map: MAP<STRING, INT>>>",
-        "named_struct('text', IF(id % 2 = 0, NULL, 't'), 'list', NULL, 'more', named_struct('map', NULL))",
+        "named_struct('text', IF(id % 2 = 0, NULL, IF(id % 40 > 35, 'u', 't')), 'list', NULL, 'more', named_struct('map', NULL))",
     ),
 }
 COLUMNS = {
@@ -64,7 +64,7 @@ COLUMNS = {
 }
 SMALL_PAGES = {
     "write.parquet.page-row-limit": "700",
-    "write.parquet.row-group-size-bytes": "1000000",
+    "write.parquet.row-group-size-bytes": "450000",
     "write.metadata.metrics.default": "full",
 }
 WRITERS = {"together": {}, "singly": {}, "theirs": {"write.parquet.bloom-filter-enabled.column.id": "true"}}
