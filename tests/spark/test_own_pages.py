@@ -53,7 +53,10 @@ NESTED = {
     "map": ("MAP<STRING, ARRAY<INT>>", "map('a', array(1, NULL), concat('b', id), NULL)"),
     "inner": (
         "STRUCT<text: STRING, list: ARRAY<INT>, more: STRUCT<map: MAP<STRING, INT>>>",
-        "named_struct('text', IF(id % 2 = 0, NULL, IF(id % 40 > 35, 'u', 't')), 'list', NULL, 'more', named_struct('map', NULL))",
+        (
+            "named_struct('text', IF(id % 2 = 0, NULL, IF(id % 40 > 35, 'u', 't')), 'list', CAST(NULL AS ARRAY<INT>), "
+            "'more', named_struct('map', CAST(NULL AS MAP<STRING, INT>)))"
+        ),
     ),
 }
 COLUMNS = {
@@ -120,7 +123,11 @@ def write(spark: SparkSession, stack: dict[str, Any], table: str, writer: str, c
 
 
 def rows(spark: SparkSession, count: int) -> DataFrame:
-    chosen = ", ".join(f"CAST({made} AS {kind}) AS {name}" for name, (kind, made) in COLUMNS.items())
+    """A cast of a struct would make each of its texts an object of its own."""
+    chosen = ", ".join(
+        f"{made if kind.startswith('STRUCT') else f'CAST({made} AS {kind})'} AS {name}"
+        for name, (kind, made) in COLUMNS.items()
+    )
     return spark.sql(
         f"SELECT {chosen}, IF(id < 0, 'skipped', 'written') AS fate FROM range(0, {count}, 1, 1)"
     )
