@@ -20,7 +20,7 @@ public final class AvroDecoder implements Serializable {
   private final String schema;
   private final StructType type;
   private final byte[] behind; // each value, as if it were there
-  private transient Reader reader;
+  private final transient Reader reader;
 
   private AvroDecoder(String schema, StructType type, byte[] behind) {
     this.schema = schema;
@@ -43,10 +43,11 @@ public final class AvroDecoder implements Serializable {
     return behind.length == 0 ? Readers.of(parsed, type) : Readers.ending(parsed, type, behind);
   }
 
+  private Object readResolve() {
+    return new AvroDecoder(schema, type, behind);
+  }
+
   public InternalRow decode(byte[] value) {
-    if (reader == null) {
-      reader = reader();
-    }
     try {
       return (InternalRow) reader.object(new Input(value));
     } catch (RuntimeException malformed) {

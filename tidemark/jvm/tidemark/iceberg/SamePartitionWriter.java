@@ -33,8 +33,8 @@ final class SamePartitionWriter implements DataWriter<InternalRow> {
   private final StructLike key; // of `own`: the partition of the row that it wrote last
   private final int column;
   private final long width;
-  private long from; // the times of the file's partition
-  private long to;
+  private long from = Long.MAX_VALUE; // the times of the file's partition
+  private long to = Long.MIN_VALUE;
   private FileWriter<InternalRow, ?> file;
 
   private SamePartitionWriter(
@@ -91,15 +91,19 @@ final class SamePartitionWriter implements DataWriter<InternalRow> {
       return;
     }
     long time = row.getLong(column);
-    if (file != null && from <= time && time <= to) {
+    if (from <= time && time <= to) {
       file.write(row);
       return;
     }
     own.write(row);
-    from = Math.floorDiv(time, width) * width;
-    to = from + width - 1;
-    boolean isKnown = from <= time && time <= to; // not at the ends of time, where a day begins or ends beyond them
-    file = isKnown ? files.get(spec).get(key) : null;
+    long start = Math.floorDiv(time, width) * width;
+    if (start > time || start + width - 1 < time) { // at the ends of time, where a day begins or ends beyond them
+      from = Long.MAX_VALUE;
+      return;
+    }
+    from = start;
+    to = start + width - 1;
+    file = files.get(spec).get(key);
   }
 
   @Override

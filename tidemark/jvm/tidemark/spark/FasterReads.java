@@ -1,7 +1,5 @@
 package tidemark.spark;
 
-import static scala.jdk.javaapi.CollectionConverters.asJava;
-
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.CoalesceExec;
@@ -9,7 +7,6 @@ import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
 import scala.runtime.AbstractFunction1;
-import tidemark.kafka.RangeScan;
 
 /** A rule of physical plans: ranges of Kafka's offsets by readers of our own, as many as there are cores, or by one. */
 final class FasterReads extends Rule<SparkPlan> {
@@ -23,13 +20,8 @@ final class FasterReads extends Rule<SparkPlan> {
 
   private static SparkPlan replaced(SparkPlan plan, boolean together) {
     if (plan instanceof BatchScanExec read && read.scan().getClass().getName().equals(KAFKA)) {
-      return read.copy(
-          read.output(),
-          new RangeScan(read, together ? 1 : cores(read.session().sparkContext())),
-          read.runtimeFilters(),
-          read.ordering(),
-          read.table(),
-          read.spjParams());
+      SparkPlan ours = RangesExec.of(read, together ? 1 : cores(read.session().sparkContext()));
+      return ours == null ? plan : ours;
     }
     if (plan instanceof CoalesceExec coalesced && coalesced.numPartitions() == 1) {
       SparkPlan child = replaced(coalesced.child(), true);
@@ -50,9 +42,7 @@ final class FasterReads extends Rule<SparkPlan> {
   private static boolean isOne(SparkPlan plan) {
     return plan instanceof ProjectExec project
         ? isOne(project.child())
-        : plan instanceof BatchScanExec read
-            && read.scan() instanceof RangeScan
-            && asJava(read.inputPartitions()).size() == 1;
+        : plan instanceof RangesExec read && read.isOneTask();
   }
 
   private static int cores(SparkContext context) {

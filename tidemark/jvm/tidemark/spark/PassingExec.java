@@ -8,15 +8,15 @@ import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Predicate$;
 import org.apache.spark.sql.execution.SparkPlan;
-import scala.Function1;
+import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
 import scala.collection.immutable.ArraySeq;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.reflect.ClassTag$;
-import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractFunction2;
+import tidemark.kafka.RangesReader;
 
 /**
  * A filter, and a projection to the first columns of its rows: the rows themselves, which have further columns behind.
@@ -105,14 +105,29 @@ public final class PassingExec extends SparkPlan {
     public Iterator<InternalRow> apply(Object partition, Iterator<InternalRow> rows) {
       BasePredicate predicate = Predicate$.MODULE$.create(condition, input);
       predicate.initialize((Integer) partition);
-      Function1<InternalRow, Object> fulfils =
-          new AbstractFunction1<>() {
-            @Override
-            public Object apply(InternalRow row) {
-              return predicate.eval(row);
+      return new AbstractIterator<>() {
+        private InternalRow found;
+
+        @Override
+        public boolean hasNext() {
+          while (found == null) {
+            if (rows.hasNext()) {
+              InternalRow row = rows.next();
+              found = predicate.eval(row) ? row : null;
+            } else if (!RangesReader.hasPaused()) {
+              return false;
             }
-          };
-      return rows.filter(fulfils);
+          }
+          return true;
+        }
+
+        @Override
+        public InternalRow next() {
+          InternalRow row = found;
+          found = null;
+          return row;
+        }
+      };
     }
   }
 }

@@ -16,7 +16,6 @@ import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.RangeExec;
 import org.apache.spark.sql.execution.SparkPlan;
-import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DoubleType;
@@ -25,7 +24,6 @@ import scala.collection.immutable.ArraySeq;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 import tidemark.decode.Record;
-import tidemark.kafka.RangeScan;
 
 /**
  * The rows of generated code as Records, whose values are where they were: Spark copies all of them into bytes first.
@@ -63,14 +61,11 @@ public final class RecordsExec extends SparkPlan implements CodegenSupport {
    * row, and texts, lists and structs of such a row lie in these; so do operators whose code is no part of this stage.
    */
   private static boolean lasts(SparkPlan plan) {
-    if (plan instanceof BatchScanExec read) {
-      return read.scan() instanceof RangeScan ranges && ranges.valuesLast();
-    }
     if (plan instanceof InputAdapter beside) {
-      return beside.child() instanceof BatchScanExec && lasts(beside.child());
+      return beside.child() instanceof RangesExec;
     }
     boolean passes = plan instanceof ProjectExec || plan instanceof FilterExec;
-    return plan instanceof RangeExec || passes && lasts(asJava(plan.children()).get(0));
+    return plan instanceof RangesExec || plan instanceof RangeExec || passes && lasts(asJava(plan.children()).get(0));
   }
 
   private static String put(DataType type, int ordinal, String value) {

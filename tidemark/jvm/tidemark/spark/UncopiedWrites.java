@@ -13,6 +13,7 @@ import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.AppendDataExec;
+import scala.runtime.AbstractFunction1;
 import tidemark.iceberg.PartitionedAppend;
 
 /**
@@ -23,6 +24,14 @@ import tidemark.iceberg.PartitionedAppend;
  */
 final class UncopiedWrites extends Rule<SparkPlan> {
   private static final String ICEBERG = "org.apache.iceberg."; // its writers ask rows by position
+  private static final AbstractFunction1<SparkPlan, SparkPlan> PAUSING =
+      new AbstractFunction1<>() {
+        @Override
+        public SparkPlan apply(SparkPlan plan) {
+          return pausing(plan);
+        }
+      };
+
   @Override
   public SparkPlan apply(SparkPlan plan) {
     if (plan instanceof AppendDataExec append
@@ -42,8 +51,17 @@ final class UncopiedWrites extends Rule<SparkPlan> {
   /** What is counted and handed on has no need of bytes. */
   private static SparkPlan asRecords(SparkPlan plan) {
     return plan instanceof CollectMetricsExec counted && counted.child() instanceof ProjectExec project
-        ? counted.withNewChildInternal(new RecordsExec(project))
+        ? counted.withNewChildInternal(new RecordsExec(pausing(project)))
         : plan;
+  }
+
+  /** PassingExec asks its rows once more where they have only paused. */
+  private static SparkPlan pausing(SparkPlan plan) {
+    if (plan instanceof RangesExec read) {
+      return read.pausing();
+    }
+    boolean passes = plan instanceof ProjectExec || plan instanceof FilterExec;
+    return passes ? (SparkPlan) plan.mapChildren(PAUSING) : plan;
   }
 
   private static boolean isPrefix(List<NamedExpression> listed, List<Attribute> columns) {
