@@ -20,31 +20,45 @@ public final class AvroDecoder implements Serializable {
   private final String schema;
   private final StructType type;
   private final byte[] behind; // each value, as if it were there
+  private final int inner; // a field whose rows have room
+  private final int room; // for so many, or 0
   private final transient Reader reader;
 
-  private AvroDecoder(String schema, StructType type, byte[] behind) {
+  private AvroDecoder(String schema, StructType type, byte[] behind, int inner, int room) {
     this.schema = schema;
     this.type = type;
     this.behind = behind;
+    this.inner = inner;
+    this.room = room;
     this.reader = reader();
   }
 
   /** Null where the schema has what is left to Spark; where bytes are `behind`, also where its last field is not they. */
   public static AvroDecoder of(String schema, StructType type, byte... behind) {
     try {
-      return new AvroDecoder(schema, type, behind);
+      return new AvroDecoder(schema, type, behind, 0, 0);
     } catch (Readers.Unknown unknown) {
       return null;
     }
   }
 
+  /** One that gives the rows in a field room for so many columns; null where that holds no records, or not always. */
+  public AvroDecoder widened(int field, int most) {
+    AvroDecoder made = new AvroDecoder(schema, type, behind, field, most);
+    return made.reader instanceof Reader.Fields whole && whole.hasRecords(field) ? made : null;
+  }
+
   private Reader reader() {
     Schema parsed = new Schema.Parser().setValidateDefaults(false).parse(schema);
-    return behind.length == 0 ? Readers.of(parsed, type) : Readers.ending(parsed, type, behind);
+    Reader made = behind.length == 0 ? Readers.of(parsed, type) : Readers.ending(parsed, type, behind);
+    if (room > 0 && made instanceof Reader.Fields whole) {
+      whole.widen(inner, room);
+    }
+    return made;
   }
 
   private Object readResolve() {
-    return new AvroDecoder(schema, type, behind);
+    return new AvroDecoder(schema, type, behind, inner, room);
   }
 
   public InternalRow decode(byte[] value) {
@@ -66,7 +80,9 @@ public final class AvroDecoder implements Serializable {
     return other instanceof AvroDecoder decoder
         && schema.equals(decoder.schema)
         && type.equals(decoder.type)
-        && Arrays.equals(behind, decoder.behind);
+        && Arrays.equals(behind, decoder.behind)
+        && inner == decoder.inner
+        && room == decoder.room;
   }
 
   @Override

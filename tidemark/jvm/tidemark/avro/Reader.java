@@ -3,6 +3,7 @@ package tidemark.avro;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.types.Decimal;
@@ -26,7 +27,7 @@ abstract class Reader {
     if (reader instanceof NumberReader number) {
       number.into(in, row, field);
     } else if (reader instanceof Text text) {
-      row.update(field, text.object(in));
+      text.into(in, row, field);
     } else {
       reader.into(in, row, field);
     }
@@ -61,6 +62,12 @@ abstract class Reader {
       long size = size(in);
       return UTF8String.fromBytes(in.bytes, in.take(size), (int) size); // of one array for all of a value
     }
+
+    @Override
+    void into(Input in, Record row, int field) {
+      long size = size(in);
+      row.text(field, in.take(size), (int) size);
+    }
   }
 
   static final Reader BYTES =
@@ -71,11 +78,18 @@ abstract class Reader {
         }
       };
 
+  /** One array for values that are the same one after the other, as the headers of messages are. */
   static Reader fixed(int size) {
     return new Reader() {
+      private byte[] last = new byte[size];
+
       @Override
       Object object(Input in) {
-        return in.copy(size);
+        int from = in.take(size);
+        if (!Arrays.equals(in.bytes, from, from + size, last, 0, size)) {
+          last = Arrays.copyOfRange(in.bytes, from, from + size);
+        }
+        return last;
       }
     };
   }
@@ -138,24 +152,42 @@ abstract class Reader {
         if (fields[branch] < 0) {
           return null;
         }
-        Record row = new Record(width);
+        Record row = new Record(width, width, in.bytes);
         branches[branch].into(in, row, fields[branch]);
         return row;
       }
     };
   }
 
-  static Reader record(Reader[] fields) {
-    return new Reader() {
-      @Override
-      Object object(Input in) {
-        Record row = new Record(fields.length);
-        for (int i = 0; i < fields.length; i++) {
-          read(fields[i], in, row, i);
-        }
-        return row;
+  /** A record, whose row may have room for more than its fields. */
+  static final class Fields extends Reader {
+    private final Reader[] fields;
+    private int room;
+
+    Fields(Reader[] fields) {
+      this.fields = fields;
+      this.room = fields.length;
+    }
+
+    boolean hasRecords(int field) {
+      return fields[field] instanceof Fields;
+    }
+
+    /** The rows of a field that holds records have room for so many. */
+    void widen(int field, int most) {
+      if (fields[field] instanceof Fields records) {
+        records.room = Math.max(most, records.room);
       }
-    };
+    }
+
+    @Override
+    Object object(Input in) {
+      Record row = new Record(fields.length, room, in.bytes);
+      for (int i = 0; i < fields.length; i++) {
+        read(fields[i], in, row, i);
+      }
+      return row;
+    }
   }
 
   static Reader list(Reader items) {

@@ -54,7 +54,7 @@ final class Readers {
         known(type instanceof ArrayType, Reader.NULL);
         return Reader.list(of(schema.getElementType(), ((ArrayType) type).elementType()));
       case RECORD:
-        return Reader.record(fields(schema.getFields(), type));
+        return new Reader.Fields(fields(schema.getFields(), type));
       case UNION:
         return union(schema.getTypes(), type);
       default:
@@ -70,7 +70,7 @@ final class Readers {
     Schema end = schema.getFields().get(last).schema();
     boolean same = end.getType() == Schema.Type.FIXED && end.getFixedSize() == behind.length;
     fields[last] = known(same && type.fields()[last].dataType() instanceof BinaryType, Reader.end(behind));
-    return Reader.record(fields);
+    return new Reader.Fields(fields);
   }
 
   private static Reader known(boolean known, Reader reader) {

@@ -1,5 +1,6 @@
 package tidemark.decode;
 
+import java.util.Arrays;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.SpecializedGettersReader;
 import org.apache.spark.sql.catalyst.util.ArrayData;
@@ -12,27 +13,54 @@ import org.apache.spark.unsafe.types.GeometryVal;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.unsafe.types.VariantVal;
 
-/** A decoded record, or a struct in it, as a row of Spark: numbers lie in one array, so that none is an object. */
+/**
+ * A decoded record, or a struct in it, as a row of Spark: numbers lie in one array, so that none is an object, and texts
+ * where they were read until one is asked for.
+ */
 public final class Record extends InternalRow {
   private static final long serialVersionUID = 1L;
-  private static final String THERE = "number";
 
-  private final long[] numbers;
-  private final Object[] objects; // null for NULL, THERE for a number
-  private final boolean lasts;
+  /** In place of an object; an enum, so that it is the same one after a row was sent. */
+  private enum Elsewhere {
+    NUMBER,
+    TEXT
+  }
+
+  private final long[] numbers; // of a text where it begins and its size
+  private final Object[] objects; // null for NULL
+  private final byte[] bytes; // in which texts lie
+  private int fields;
+  private boolean lasts;
 
   public Record(int fields) {
     this(fields, false);
   }
 
   public Record(int fields, boolean lasts) {
-    this(new long[fields], new Object[fields], lasts);
+    this(new long[fields], new Object[fields], null, fields, lasts);
   }
 
-  private Record(long[] numbers, Object[] objects, boolean lasts) {
+  /** A row of so many fields with room for `most`, the texts of which lie in `bytes`, which stay as they are. */
+  public Record(int fields, int most, byte[] bytes) {
+    this(new long[most], new Object[most], bytes, fields, false);
+  }
+
+  private Record(long[] numbers, Object[] objects, byte[] bytes, int fields, boolean lasts) {
     this.numbers = numbers;
     this.objects = objects;
+    this.bytes = bytes;
+    this.fields = fields;
     this.lasts = lasts;
+  }
+
+  /** This row, or where it has no room one in its place, with another number of fields: those behind are NULL. */
+  public Record widened(int count, boolean toLast) {
+    if (count > objects.length) {
+      return new Record(Arrays.copyOf(numbers, count), Arrays.copyOf(objects, count), bytes, count, toLast);
+    }
+    fields = count;
+    lasts = toLast;
+    return this;
   }
 
   /** Whether it and all that it holds stay as they are when the next row comes. */
@@ -42,12 +70,38 @@ public final class Record extends InternalRow {
 
   public void number(int ordinal, long bits) {
     numbers[ordinal] = bits;
-    objects[ordinal] = THERE;
+    objects[ordinal] = Elsewhere.NUMBER;
+  }
+
+  /** A text in the record's bytes. */
+  public void text(int ordinal, int from, int size) {
+    numbers[ordinal] = (long) from << Integer.SIZE | size;
+    objects[ordinal] = Elsewhere.TEXT;
+  }
+
+  /** Whether the text of a field lies in the record's bytes, and is no object yet. */
+  public boolean isBare(int ordinal) {
+    return objects[ordinal] == Elsewhere.TEXT;
+  }
+
+  /** In which bare texts lie. */
+  public byte[] bytes() {
+    return bytes;
+  }
+
+  /** Where a bare text begins. */
+  public int from(int ordinal) {
+    return (int) (numbers[ordinal] >>> Integer.SIZE);
+  }
+
+  /** The bytes of a bare text. */
+  public int size(int ordinal) {
+    return (int) numbers[ordinal];
   }
 
   @Override
   public int numFields() {
-    return objects.length;
+    return fields;
   }
 
   @Override
@@ -65,11 +119,11 @@ public final class Record extends InternalRow {
 
   @Override
   public InternalRow copy() {
-    Object[] copied = new Object[objects.length];
-    for (int i = 0; i < copied.length; i++) {
+    Object[] copied = new Object[fields];
+    for (int i = 0; i < fields; i++) {
       copied[i] = InternalRow.copyValue(objects[i]);
     }
-    return new Record(numbers.clone(), copied, true);
+    return new Record(Arrays.copyOf(numbers, fields), copied, bytes, fields, true);
   }
 
   @Override
@@ -119,6 +173,9 @@ public final class Record extends InternalRow {
 
   @Override
   public UTF8String getUTF8String(int ordinal) {
+    if (isBare(ordinal)) {
+      objects[ordinal] = UTF8String.fromBytes(bytes, from(ordinal), size(ordinal));
+    }
     return (UTF8String) objects[ordinal];
   }
 

@@ -1,5 +1,6 @@
 package tidemark.decode;
 
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -11,6 +12,15 @@ public final class Utf8 {
 
   public static boolean isValid(UTF8String text) {
     return isAscii(text.getBaseObject(), text.getBaseOffset(), text.numBytes()) || text.isValid();
+  }
+
+  /** Of a text in a row, which becomes no object for it. */
+  static boolean isValid(InternalRow row, int ordinal) {
+    boolean ascii =
+        row instanceof Record record
+            && record.isBare(ordinal)
+            && isAscii(record.bytes(), Platform.BYTE_ARRAY_OFFSET + record.from(ordinal), record.size(ordinal));
+    return ascii || isValid(row.getUTF8String(ordinal));
   }
 
   /** Eight bytes at a time; the last eight may be of those before, so that none is left over. */

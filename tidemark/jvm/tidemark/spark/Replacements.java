@@ -9,6 +9,8 @@ import org.apache.spark.sql.catalyst.expressions.CaseWhen;
 import org.apache.spark.sql.catalyst.expressions.Concat;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Not;
+import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.catalyst.expressions.RLike;
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
@@ -17,7 +19,6 @@ import org.apache.spark.sql.types.AbstractDataType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.ObjectType;
-import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.Tuple2;
@@ -46,17 +47,20 @@ final class Replacements {
       Decoder decoder = Decoder.of(udf.name(), type);
       return decoder == null ? null : called(decoder, "decode", type, udf.children(), false);
     }
-    if (expression instanceof Invoke invoke
-        && invoke.functionName().equals("isValid")
-        && invoke.targetObject().dataType() instanceof StringType) {
+    TextChecks checks = expression instanceof Or ? TextChecks.negated(expression) : TextChecks.of(expression);
+    if (checks != null) {
+      Expression valid = called(checks.texts(), "areValid", DataTypes.BooleanType, seq(checks.row()), true);
+      return expression instanceof Or ? new Not(valid) : valid;
+    }
+    if (TextChecks.isOfText(expression)) {
       return new StaticInvoke(
           Utf8.class,
           DataTypes.BooleanType,
           "isValid",
-          seq(invoke.targetObject()),
+          seq(((Invoke) expression).targetObject()),
           AS_THEY_ARE,
           true,
-          invoke.nullable(),
+          expression.nullable(),
           true,
           Option.empty());
     }

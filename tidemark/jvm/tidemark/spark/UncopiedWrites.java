@@ -51,7 +51,7 @@ final class UncopiedWrites extends Rule<SparkPlan> {
   /** What is counted and handed on has no need of bytes. */
   private static SparkPlan asRecords(SparkPlan plan) {
     return plan instanceof CollectMetricsExec counted && counted.child() instanceof ProjectExec project
-        ? counted.withNewChildInternal(new RecordsExec(pausing(project)))
+        ? counted.withNewChildInternal(DecodedRows.records((ProjectExec) pausing(project)))
         : plan;
   }
 
