@@ -24,9 +24,9 @@ _IN_URL = re.compile(r"(?P<before>://[^/@\s:]*:)(?!\d+[/?#])\S{0,2000}(?=@)")
 _TOKEN_IN_URL = re.compile(r"(?P<before>\bhttps?://)[^/@\s:?#]+(?=@)", re.IGNORECASE)
 _PROSE = r"[A-Za-z]+[.:)\]]?[ \t]+\S"
 _IN_PAIR = re.compile(
-    rf"(?<!{_KEY})(?P<before>(?={_KEY}*?{_SAYS_SECRET})(?!{_KEY}*{_SAYS_HARMLESS}){_KEY}++"
-    rf"\\?[\"']?[ \t]*+(?:=|:(?!//)(?![ \t]*+(?!(?:Bearer|Basic)\b){_PROSE}))[ \t]*+)(?!(?:\*\*\*|…)(?:\W|\Z))"
-    r"(?:(?P<quote>\\?[\"'])(?:(?!(?P=quote))(?:\\.|.))*+(?:(?P=quote)|\Z)|(?:(?:Bearer|Basic)[ \t]+)?[^&;\s]+)",
+    rf"(?<!{_KEY})(?P<before>(?={_KEY}*?{_SAYS_SECRET})(?!{_KEY}*{_SAYS_HARMLESS}){_KEY}+"
+    rf"\\?[\"']?[ \t]*(?:=|:(?!//)(?![ \t]*(?!(?:Bearer|Basic)\b){_PROSE}))[ \t]*)(?!(?:\*\*\*|…)(?:\W|\Z))"
+    r"(?:(?P<quote>\\?[\"'])(?:(?!(?P=quote))(?:\\.|.))*(?:(?P=quote)|\Z)|(?:(?:Bearer|Basic)[ \t]+)?[^&;\s]+)",
     re.IGNORECASE | re.DOTALL,
 )
 """As in `password=x`, `"client_secret": "x"`, `Authorization: Bearer x`; not `sasl.password: is missing`."""
