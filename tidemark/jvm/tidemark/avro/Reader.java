@@ -86,10 +86,12 @@ abstract class Reader {
       @Override
       Object object(Input in) {
         int from = in.take(size);
-        if (!Arrays.equals(in.bytes, from, from + size, last, 0, size)) {
-          last = Arrays.copyOfRange(in.bytes, from, from + size);
+        byte[] found = last; // which another thread may replace
+        if (!Arrays.equals(in.bytes, from, from + size, found, 0, size)) {
+          found = Arrays.copyOfRange(in.bytes, from, from + size);
+          last = found;
         }
-        return last;
+        return found;
       }
     };
   }

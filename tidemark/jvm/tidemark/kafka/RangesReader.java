@@ -6,6 +6,7 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.NoSuchElementException;
 import org.apache.kafka.clients.CommonClientConfigs;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
@@ -111,6 +112,9 @@ public final class RangesReader extends AbstractIterator<InternalRow> {
 
   @Override
   public InternalRow next() {
+    if (!hasNext()) {
+      throw new NoSuchElementException(); // not a record behind the range
+    }
     fill(records[taken++]);
     return row;
   }
