@@ -5,7 +5,7 @@
     python bench/growth.py partitions               # a record in each of 1 to 256 partitions, and a million over them
     python bench/growth.py tables                   # the planning part alone: definitions, and ticks of the sensor
 
-Maintenance does not run here: 1,000 commits lie in the table.
+Maintenance does not run here: 1,000 commits lie in the table. The figures go to bench/results as JSON too.
 """
 
 import argparse
@@ -26,6 +26,7 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parent))
 from records import create, produce
 
+from bench.sidebyside.report import store
 from orchestration.definitions import build_defs
 from resources.lake import LakeResource, on_disk
 from tidemark.domain.columns.types import LONG, Field, Struct
@@ -42,24 +43,32 @@ TICKS = 30
 """So many, that every table was read when the last of them are timed: a tick reads forty at most."""
 
 
-def commits(batches: int) -> None:
+Figures = dict[int, dict[str, float]]
+"""By what grows."""
+
+
+def commits(batches: int) -> Figures:
     """One record, one commit, again and again."""
     taken: list[float] = []
+    found: Figures = {}
     for seconds in _microbatches(3, batches, 1):
         taken.append(seconds)
         if len(taken) % max(batches // 10, 1) == 0:
-            last = taken[-max(batches // 10, 1) :]
-            print(f"{len(taken):>6} commits: median {statistics.median(last) * 1000:.0f} ms", flush=True)
+            median = statistics.median(taken[-max(batches // 10, 1) :]) * 1000
+            found[len(taken)] = {"ms": median}
+            print(f"{len(taken):>6} commits: median {median:.0f} ms", flush=True)
+    return found
 
 
-def partitions(batches: int) -> None:
+def partitions(batches: int) -> Figures:
     """Topics with more and more partitions: `batches` with a record in each, then many records spread over them."""
+    found: Figures = {}
     for count in (1, 4, 16, 64, 256):
         taken = list(_microbatches(count, batches, count))[batches // 4 :]
-        median = statistics.median(taken) * 1000
-        print(
-            f"{count:>6} partitions: median {median:.0f} ms, {_per_record(count):.2f} µs a record", flush=True
-        )
+        median, each = statistics.median(taken) * 1000, _per_record(count)
+        found[count] = {"ms": median, "cpu_us_per_record": each}
+        print(f"{count:>6} partitions: median {median:.0f} ms, {each:.2f} µs a record", flush=True)
+    return found
 
 
 def _per_record(count: int) -> float:
@@ -79,9 +88,10 @@ def _per_record(count: int) -> float:
     return min(found)
 
 
-def tables(_: int) -> None:
+def tables(_: int) -> Figures:
     """Contracts to definitions, and ticks of the sensor over quiet topics and their tables."""
     made: list[str] = []
+    found: Figures = {}
     for count in (10, 100, 1000):
         with tempfile.TemporaryDirectory() as folder:
             where = Places(None, Path(folder), places(os.environ).home.absolute())
@@ -93,7 +103,9 @@ def tables(_: int) -> None:
             built = _seconds(partial(_definitions, where))
             ticks = list(_ticks(where))[TICKS // 2 :]
         median = statistics.median(ticks) * 1000
+        found[count] = {"definitions_ms": built * 1000, "tick_cpu_ms": median}
         print(f"{count:>6} tables: definitions {built:.2f} s, a tick {median:.0f} ms of CPU", flush=True)
+    return found
 
 
 def _definitions(where: Places) -> None:
@@ -164,7 +176,8 @@ def main() -> None:
     parser.add_argument("--batches", type=int)
     given = parser.parse_args()
     standard = {"commits": 1000, "partitions": 20, "tables": 0}[given.what]
-    {"commits": commits, "partitions": partitions, "tables": tables}[given.what](given.batches or standard)
+    measure = {"commits": commits, "partitions": partitions, "tables": tables}[given.what]
+    store(f"growth-{given.what}", vars(given), found=measure(given.batches or standard))
 
 
 if __name__ == "__main__":

@@ -6,12 +6,10 @@ runs (there should be none), and the Spark server (no job should run). Exit code
 """
 
 import argparse
-import json
 import signal
 import sys
 import time
 from collections import defaultdict
-from datetime import UTC, datetime
 
 import psutil
 from confluent_kafka import Producer
@@ -20,7 +18,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from bench.sidebyside.ground import NAMESPACE, Ground, Stream, ground
 from bench.sidebyside.meter import Meter
 from bench.sidebyside.peers.tidemark import Tidemark
-from bench.sidebyside.report import RESULTS, machine
+from bench.sidebyside.report import store
 from bench.sidebyside.workload import WORKLOADS
 
 ORDERS = WORKLOADS["orders"]
@@ -102,10 +100,7 @@ def main() -> None:
         print(f"{role:>20}: {share:.2%} of a core")
     if RUN in after or after[ENDED] - before[ENDED] > 1:
         sys.exit("a run was under way in the window: measure again")
-    at = datetime.now(UTC).strftime("%Y-%m-%dT%H%MZ")
-    RESULTS.mkdir(exist_ok=True)
-    whole = {"at": at, "machine": machine(), "given": vars(given), "cores": shares}
-    (RESULTS / f"{at}-idle.json").write_text(json.dumps(whole, indent=1) + "\n")
+    store("idle", vars(given), cores=shares)
 
 
 if __name__ == "__main__":

@@ -7,17 +7,15 @@ driver and the one run, which begin from nothing.
 """
 
 import argparse
-import json
 import signal
 import sys
-from datetime import UTC, datetime
 
 from confluent_kafka import Producer
 
 from bench.sidebyside.ground import NAMESPACE, Ground, Stream, ground
 from bench.sidebyside.peers.spark_streaming import SparkStreaming
 from bench.sidebyside.peers.tidemark import Tidemark
-from bench.sidebyside.report import RESULTS, machine
+from bench.sidebyside.report import store
 from bench.sidebyside.workload import WORKLOADS
 
 ORDERS = WORKLOADS["orders"]
@@ -61,11 +59,8 @@ def main() -> None:
     print(
         f"a run for each of {given.topics} would take {single:.0f} s: {single / found['one run'].seconds:.1f} ×"
     )
-    at = datetime.now(UTC).strftime("%Y-%m-%dT%H%MZ")
-    RESULTS.mkdir(exist_ok=True)
     costs = {name: {"cpu": c.cpu, "seconds": c.seconds, "memory": c.memory} for name, c in found.items()}
-    whole = {"at": at, "machine": machine(), "given": vars(given), "found": costs}
-    (RESULTS / f"{at}-many.json").write_text(json.dumps(whole, indent=1) + "\n")
+    store("many", vars(given), found=costs)
 
 
 if __name__ == "__main__":

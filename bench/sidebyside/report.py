@@ -3,7 +3,7 @@
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -96,6 +96,17 @@ class Report:
         names = [*COLUMNS, *([BY_KEY] if any(each.reading for each in found) else [])]
         head = f"| | {' | '.join(names)} |\n{'|---' * (len(names) + 1)}|\n"
         return head + "".join(_row(each, found, len(names)) for each in found)
+
+
+def store(name: str, given: Mapping[str, Any], **found: Any) -> Path:
+    """Figures of one kind as `<time>-<name>.json`, with the machine and what was asked for; gives the file."""
+    at = datetime.now(UTC).strftime("%Y-%m-%dT%H%MZ")
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{at}-{name}.json"
+    path.write_text(
+        json.dumps({"at": at, "machine": machine(), "given": dict(given), **found}, indent=1) + "\n"
+    )
+    return path
 
 
 def load(path: Path) -> Report:

@@ -1,0 +1,209 @@
+"""Every goal in one run, on one machine: `python -m bench.goals --minutes 10`, two hours of it.
+
+The parts are the measurements that stand beside this file, one after the other; the page
+bench/results/<time>-goals.md sets what each found beside what was to be reached. Exit code 1 unless all was.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.sidebyside.figures import OURS, RAW, Figures, figures, of_peer
+from bench.sidebyside.report import RESULTS, Report, load, machine
+from tidemark.services.ports import without_proxy
+from tidemark.services.stack import Stack
+
+ALIKE = ("spark availableNow, with _kafka", "flink, with _kafka")
+"""They write the same table."""
+FEWER = ("connect", "flink", "spark availableNow")
+"""They leave out where a record comes from."""
+SCRIPT = "pyiceberg + pyruhvro"
+FLAT = 1.25
+"""What counts as no growth, on a machine whose speed drifts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What was to be reached, what was found, and whether that is enough."""
+
+    figure: str
+    wanted: str
+    found: str
+    met: bool
+
+
+def measured(minutes: float, rounds: int) -> dict[str, Path]:
+    """Run all parts; gives the stored result of each, by name."""
+    drains = ("--workloads", "orders", "--rounds", str(rounds), "--peers", OURS, *ALIKE, *FEWER, SCRIPT, RAW)
+    own = {
+        "full": ("-m", "bench.sidebyside", "full", *drains),
+        "trickle-2s": ("-m", "bench.sidebyside.trickle", "--every", "2", "--minutes", str(minutes)),
+        "trickle-60s": _long_trickle(minutes),
+        "many": ("-m", "bench.sidebyside.many"),
+        "idle": ("-m", "bench.sidebyside.idle"),
+    }
+    shared = {f"growth-{what}": ("bench/growth.py", what) for what in ("commits", "partitions", "tables")}
+    with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as home:
+        found = {name: _result(name, words, home) for name, words in own.items()}
+        stack = Stack(Path(home))
+        stack.up()
+        try:
+            return found | {name: _result(name, words, home) for name, words in shared.items()}
+        finally:
+            stack.down()
+
+
+def _long_trickle(minutes: float) -> tuple[str, ...]:
+    words = ("-m", "bench.sidebyside.trickle", "--every", "60", "--peers", OURS)
+    return (*words, "--minutes", str(minutes))
+
+
+def _result(name: str, words: tuple[str, ...], home: str) -> Path:
+    """What a part has stored; raises FileNotFoundError when it stored nothing."""
+    before = set(RESULTS.glob(f"*Z-{name}.json"))
+    print(f"{datetime.now(UTC):%H:%M} {name}", flush=True)
+    subprocess.run([sys.executable, *words], env={**os.environ, "TIDEMARK_HOME": home}, check=False)
+    new = set(RESULTS.glob(f"*Z-{name}.json")) - before
+    if not new:
+        raise FileNotFoundError(f"{' '.join(words)} stored no {name}")
+    return max(new)
+
+
+def goals(results: dict[str, Path]) -> Iterator[Goal]:
+    """What the stored results say, in the order of the page."""
+    whole = {name: json.loads(path.read_text()) for name, path in results.items() if name != "full"}
+    yield from _drains(load(results["full"]))
+    yield from _freshness(whole["trickle-2s"]["found"], whole["trickle-60s"]["found"])
+    yield _many(whole["many"])
+    yield _idle(whole["idle"]["cores"])
+    yield from _growth(*(whole[f"growth-{each}"]["found"] for each in ("commits", "partitions", "tables")))
+
+
+def _drains(report: Report) -> Iterator[Goal]:
+    found = figures(report.runs, "orders")
+    ours = _of(found, OURS)
+    alike = [each for name in ALIKE if (each := of_peer(found, name))]
+    everybody = [*alike, *(each for name in FEWER if (each := of_peer(found, name)))]
+    for what, peers in (("the same table", alike), ("whatever they leave out", everybody)):
+        best = min(peers, key=lambda each: each.sustained_cpu.median)
+        ratio = best.sustained_cpu.median / ours.sustained_cpu.median
+        begun = min(each.whole_cpu.median for each in peers) / ours.whole_cpu.median
+        said = f"{ratio:.2f} × {best.peer}; start included {begun:.2f} × the best"
+        yield Goal(f"CPU per record, orders; peers: {what}", "best peer ≥ 2 × ours", said, ratio >= 2)
+    script = _of(found, SCRIPT).sustained_cpu.median
+    said = f"{ours.sustained_cpu.median:.2f} µs beside {script:.2f} µs"
+    yield Goal("the script that one would write", "no more CPU", said, ours.sustained_cpu.median <= script)
+    fastest = min(everybody, key=lambda each: each.drain.median)
+    said = f"{ours.drain.median:.1f} s; {fastest.peer} {fastest.drain.median:.1f} s"
+    yield Goal(
+        "drain, start included", "faster than every peer", said, ours.drain.median < fastest.drain.median
+    )
+    small, large = (
+        max(run.memory for run in report.runs if run.peer == OURS and run.records == records)
+        for records in sorted({run.records for run in report.runs})
+    )
+    yield Goal(
+        "memory, all processes", "independent of the backlog", f"{large} MiB; for a quarter of the backlog {small}",
+        large <= small * FLAT,
+    )  # fmt: skip
+
+
+def _of(found: list[Figures], peer: str) -> Figures:
+    if each := of_peer(found, peer):
+        return each
+    raise LookupError(f"no figures of {peer}")
+
+
+def _freshness(short: list[dict[str, Any]], long: list[dict[str, Any]]) -> Iterator[Goal]:
+    ours, *others = sorted(short, key=lambda each: each["peer"] != OURS)
+    beside = ", ".join(f"{each['peer']} {each['p95']:.1f} s" for each in others)
+    yield Goal(
+        "target_lag 2s, 20 topics", "p95 ≤ 3 s and below every peer",
+        f"p50 {ours['p50']:.1f} s, p95 {ours['p95']:.1f} s; p95 of {beside}",
+        ours["p95"] <= 3 and all(ours["p95"] < each["p95"] for each in others),
+    )  # fmt: skip
+    (ours,) = long
+    yield Goal(
+        "target_lag 60s, 20 topics", "p95 ≤ 75 s, at most a commit a minute and table",
+        f"p95 {ours['p95']:.1f} s, {ours['commits']:.2f} commits a minute and table",
+        ours["p95"] <= 75 and round(ours["commits"], 1) <= 1,
+    )  # fmt: skip
+
+
+def _many(result: dict[str, Any]) -> Goal:
+    given, found = result["given"], result["found"]
+    at_once, query = found["one run"]["seconds"], found["a streaming query per topic"]["seconds"]
+    each = found[f"a run per topic, {given['single']}"]["seconds"] * given["topics"] / given["single"]
+    return Goal(
+        f"{given['topics']} topics × {given['records']:,} records in one run",
+        "≥ 3 × faster than a run per topic, faster than a streaming query per topic",
+        f"{at_once:.0f} s; {each / at_once:.1f} ×; queries {query:.0f} s",
+        each >= 3 * at_once and at_once < query,
+    )
+
+
+def _idle(cores: dict[str, float]) -> Goal:
+    ours, spark = cores["api grpc"] + cores["dagster-daemon"], cores["ConnectServer"]
+    said = f"{ours:.1%} of a core; the Spark server {spark:.1%}"
+    return Goal("200 quiet topics", "sensor and daemon ≤ 3 % of a core", said, ours <= 0.03)
+
+
+def _growth(commits: dict[str, Any], partitions: dict[str, Any], tables: dict[str, Any]) -> Iterator[Goal]:
+    first, *_, last = (each["ms"] for each in commits.values())
+    said = f"{first:.0f} ms in the first tenth, {last:.0f} ms in the last"
+    yield Goal("a microbatch, over 1,000 commits", "flat", said, last <= first * FLAT)
+    few, *_, most = partitions.items()
+    said = "; ".join(
+        f"{n} {each['ms']:.0f} ms, {each['cpu_us_per_record']:.2f} µs" for n, each in partitions.items()
+    )
+    flat = all(
+        most[1][key] <= few[1][key] * int(most[0]) / int(few[0]) for key in ("ms", "cpu_us_per_record")
+    )
+    yield Goal("a microbatch, and CPU per record, by partitions", "at most linear", said, flat)
+    *_, hundred, thousand = tables.values()
+    said = "; ".join(
+        f"{n} definitions {each['definitions_ms'] / 1000:.2f} s, tick {each['tick_cpu_ms']:.0f} ms"
+        for n, each in tables.items()
+    )
+    linear = all(thousand[key] <= hundred[key] * 10 * FLAT for key in thousand)
+    yield Goal("planning by tables", "at most linear", said, linear)
+
+
+def page(found: list[Goal], results: dict[str, Path], at: str) -> str:
+    """The page that a reader opens."""
+    said = ", ".join(f"{key} {value}" for key, value in machine().items())
+    rows = "".join(
+        f"| {g.figure} | {g.wanted} | {g.found} | {'yes' if g.met else '**no**'} |\n" for g in found
+    )
+    parts = ", ".join(path.name for path in results.values())
+    return f"# Goals, {at}\n\n{said}.\n\n| figure | goal | found | met |\n|---|---|---|---|\n{rows}\nFrom {parts}.\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=10, help="of each peer's trickle")
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    without_proxy(os.environ)
+    results = measured(given.minutes, given.rounds)
+    found, at = list(goals(results)), datetime.now(UTC).strftime("%Y-%m-%dT%H%MZ")
+    text = page(found, results, at)
+    (RESULTS / f"{at}-goals.md").write_text(text)
+    print(text)
+    sys.exit(not all(each.met for each in found))
+
+
+if __name__ == "__main__":
+    main()
