@@ -1,4 +1,4 @@
-# Everything from a clean clone: Python 3.11+, make and Java 17+ are enough.
+# Everything from a clean clone: Python 3.11 to 3.13 (with venv, or uv), make and Java 17, 21 or 25 are enough.
 # `make` alone says what there is.
 
 .DEFAULT_GOAL := help
@@ -72,8 +72,8 @@ bench-quick: $(VENV) java ## Tidemark beside its nearest rivals in under 5 minut
 
 bench: $(VENV) java ## All rivals, all workloads: hours; see bench/README.md
 	@$(UV) sync --frozen --group bench
-	@$(BENCH) full
-	@$(RUN) python -m bench.everything
+	-@$(BENCH) full
+	-@$(RUN) python -m bench.everything
 	@$(RUN) python -m bench.sidebyside.guard full
 
 services-up: $(ONLY) java ## Start the embedded stack and leave it running
@@ -99,7 +99,9 @@ uv:
 		echo "uv was not found: installing it into .uv"; \
 		$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 			echo "Python 3.11 or newer is needed; set PYTHON=…"; exit 2; }; \
-		$(PYTHON) -m venv .uv && .uv/bin/pip install --quiet uv; \
+		$(PYTHON) -m venv .uv || { \
+			rm -rf .uv; echo "Python's venv is needed (on Debian and Ubuntu: apt install python3-venv), or uv"; exit 2; }; \
+		.uv/bin/pip install --quiet uv; \
 	}
 
 java: $(ONLY)

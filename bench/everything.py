@@ -27,6 +27,7 @@ SHARED = {  # against one stack
     "microbatch": ("bench/ingest.py", "microbatch"),
     "drain": ("bench/ingest.py", "drain"),
     "rules": ("bench/ingest.py", "rules"),
+    "ingest-formats": ("bench/ingest.py", "formats"),
     "formats": ("bench/formats.py",),
     "upsert-10m": ("bench/upsert.py", "--rows", "1000000", "10000000"),
     "upsert-reads": ("bench/upsert_reads.py",),

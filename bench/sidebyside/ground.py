@@ -56,7 +56,7 @@ FETCHES = {
     "fetch.max.bytes": str(16 * 1024 * 1024),
     "receive.buffer.bytes": str(1024 * 1024),
 }
-"""Of every Java consumer: what Tidemark sets, too."""
+"""Of every Java consumer: what Tidemark asks Spark for, too (its own reader takes 500 records at once)."""
 JVM = (
     *MEMORY,
     "-Duser.timezone=UTC",

@@ -12,7 +12,7 @@ from pathlib import Path
 from tidemark.services.manifest import cache_dir
 
 KEPT = 4
-"""Archives of other environments that are left in the cache; each takes 230 MB."""
+"""Archives of other environments that are left in the cache; each takes 210 MB."""
 
 
 @dataclass(frozen=True, slots=True)

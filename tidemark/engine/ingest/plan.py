@@ -1,6 +1,7 @@
 """The plan of one batch, from table, topic and registry.
 
-`make_plan` first lets `ready.py` make or alter the table; nothing else here changes anything.
+`make_plan` first lets `ready.py` make or alter the table, and notes where it is loaded from; nothing else here changes
+anything.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """The table as a batch needs it: made, rid of what earlier runs left, with the columns that the contract lets in.
 
-What a batch changes about a table before it stages anything is here; `make_plan` calls it.
+What a batch makes and alters of a table before it plans is here; `make_plan` calls it.
 """
 
 from tidemark.domain.columns.coverage import Difference, covers

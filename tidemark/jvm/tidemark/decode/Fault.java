@@ -12,9 +12,10 @@ public final class Fault extends RuntimeException {
   public static final Fault INVALID = new Fault("invalid_against_schema");
   public static final Fault WRONG_MESSAGE = new Fault("wrong_message_type");
 
-  /** No fault: what makes no row, and empties the source's table. */
+  /** No fault: a message or bookkeeping, which makes no row. */
   public static final Fault SKIP = new Fault("skip");
 
+  /** No fault: it makes no row, and empties the source's table. */
   public static final Fault TRUNCATE = new Fault("truncate");
 
   final transient UTF8String cause;

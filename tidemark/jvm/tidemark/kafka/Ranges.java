@@ -14,8 +14,7 @@ import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
 /**
  * The ranges of offsets that a task reads, of those that Spark's Kafka source has planned.
  *
- * <p>Spark has a task per range. No more than can run at once are wanted here: a task has its own files to write, and
- * code that was compiled while the first tasks ran would be given up when these meet the end of their rows.
+ * <p>Spark has a task per range. No more than can run at once are wanted here: a task has its own files to write.
  */
 public record Ranges(int index, List<KafkaBatchInputPartition> all) implements Partition {
   /** By so many tasks at most; null where records may be lost or a range is not known yet: that is Spark's to read. */

@@ -15,7 +15,7 @@ import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
 abstract class Numbers extends Leaf {
   private static final int FIRST = 16;
 
-  private final int width;
+  final int width;
   private final LongDictionary dictionary = new LongDictionary();
   long[] values = new long[FIRST];
   int count;
@@ -199,12 +199,10 @@ abstract class Numbers extends Leaf {
 
   /** Decimals of up to 18 digits, unscaled. */
   static final class Decimals extends Whole {
-    private final int width;
     private final DecimalShape shape;
 
     Decimals(ColumnDescriptor descriptor, boolean optional, Limits limits, int width, DecimalShape shape) {
       super(descriptor, optional, limits, width);
-      this.width = width;
       this.shape = shape;
     }
 

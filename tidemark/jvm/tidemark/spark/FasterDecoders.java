@@ -6,7 +6,10 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import scala.Function1;
 import scala.runtime.AbstractPartialFunction;
 
-/** An optimizer rule: decoders, `is_valid_utf8` and `rlike` by functions that give the same answers for less. */
+/**
+ * An optimizer rule: decoders and `is_valid_utf8` by functions that give the same answers for less, and `rlike` by one
+ * that throws where Spark's would end the server.
+ */
 public final class FasterDecoders extends Rule<LogicalPlan> {
   @Override
   public LogicalPlan apply(LogicalPlan plan) {

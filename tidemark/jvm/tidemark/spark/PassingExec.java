@@ -22,7 +22,7 @@ import tidemark.kafka.RangesReader;
  * A filter, and a projection to the first columns of its rows: the rows themselves, which have further columns behind.
  *
  * <p>Only a writer may be its parent, for that asks rows for their columns by position. Anything that copies rows by
- * their layout would be misled.
+ * their layout would be misled. It asks its rows once more where their reader has only paused (RangesReader).
  */
 public final class PassingExec extends SparkPlan {
   private static final long serialVersionUID = 1L;
