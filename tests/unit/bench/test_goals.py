@@ -31,7 +31,16 @@ FOUND = {
     },
 }
 GIVEN = {"topics": 100, "records": 1000, "single": 10}
-COSTS = {OURS: 2.0, ALIKE[0]: 4.1, ALIKE[1]: 6.0, FEWER[0]: 9.0, FEWER[1]: 5.0, FEWER[2]: 4.0, SCRIPT: 2.0, RAW: 1.0}
+COSTS = {
+    OURS: 2.0,
+    ALIKE[0]: 4.1,
+    ALIKE[1]: 6.0,
+    FEWER[0]: 9.0,
+    FEWER[1]: 5.0,
+    FEWER[2]: 4.0,
+    SCRIPT: 2.0,
+    RAW: 1.0,
+}
 ALL = (
     "the same table",
     "whatever they leave out",

@@ -24,6 +24,8 @@ from tidemark.domain.columns.types import (
     decimal,
 )
 from tidemark.domain.config.contract import SchemaChanges
+from tidemark.domain.formats.json_columns import EXTRA_DOC
+from tidemark.domain.formats.json_nodes import EXTRA
 from tidemark.domain.plan.schema_plan import Verdict, WriterColumns, applied, plan_schema, removals
 
 APPLY = SchemaChanges()
@@ -214,6 +216,17 @@ class TestAPlan:
         plan = plan_schema("t", table, writers, review)
         assert [(c.kind, c.path, c.schema_id) for c in plan.changes] == [("remove_column", ("b",), 2)]
         assert plan_schema("t", table, writers, review, removed=frozenset({"b"})).verdict == "nothing"
+
+    def test_an_object_that_was_closed_has_lost_no_column(self) -> None:
+        """Given `additionalProperties: false` in the second version, then no field of the source is gone; a field
+        that only has the name of Tidemark's own is."""
+        review = SchemaChanges(remove_column="review")
+        for doc, kinds in ((EXTRA_DOC, []), ("the source's", ["remove_column"])):
+            open_one = Struct((Field("a", INT), Field(EXTRA, STRING, doc)))
+            table = Struct((*open_one.fields, Field("address", open_one)))
+            closed = Struct((Field("a", INT), Field("address", Struct((Field("a", INT),)))))
+            writers = [WriterColumns(1, 1, table), WriterColumns(2, 2, closed)]
+            assert [c.kind for c in plan_schema("t", table, writers, review).changes] == kinds * 2
 
     @pytest.mark.parametrize("says", ["review", "quarantine"])
     def test_a_column_that_the_contract_no_longer_declares_waits_and_its_policy_is_told_as_it_is(

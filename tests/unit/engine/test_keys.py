@@ -11,6 +11,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
 from tidemark.domain.formats.debezium import CDC
 from tidemark.domain.formats.json_nodes import EXTRA
+from tidemark.domain.formats.protobuf_columns import MEANINGS
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.schema.keys import key_decoding, key_fault, untold_keys
 
@@ -121,3 +122,60 @@ def test_a_key_schema_that_no_validator_takes_is_refused_and_quarantines_no_dele
         key_decoding(lake, contract, TABLE)
     assert stopped.value.state == "misconfigured"
     assert str(key_fault(lake, contract, TABLE)) in str(stopped.value)
+
+
+def file_of(*texts: str) -> str:
+    return 'syntax = "proto3"; import "google/protobuf/timestamp.proto"; ' + " ".join(texts)
+
+
+ORDER = "message Order { int64 _id = 1; string note = 2; }"
+ORDER_KEY = "message OrderKey { int64 _id = 1; }"
+HELPER = "message Helper { string text = 1; string more = 2; }"
+
+
+@pytest.mark.parametrize(
+    ("texts", "fields", "index"),
+    [
+        ([file_of(ORDER, ORDER_KEY)], ["_id"], (1,)),
+        ([file_of(ORDER, ORDER_KEY)], [], (1,)),
+        ([file_of(ORDER)], ["_id"], (0,)),
+        ([file_of(HELPER, ORDER_KEY)], ["_id"], (1,)),
+        ([file_of(HELPER, ORDER_KEY)], [], (1,)),
+        (
+            [file_of(ORDER_KEY), file_of(HELPER, "message NewKey { int64 _id = 1; }", ORDER_KEY)],
+            ["_id"],
+            (2,),
+        ),
+    ],
+)
+def test_a_key_is_the_message_that_has_its_fields(
+    texts: list[str], fields: list[str], index: tuple[int, ...]
+) -> None:
+    """Given a Protobuf file of values and keys, or with helpers before the key, then keys are read as the message that stands for the columns."""
+    said = {**ONE, "key": {"format": "registry", "fields": fields}, "upsert": {"keys": ["_id"]}}
+    by_subject = {
+        "shop-key": tuple(RegisteredSchema(n, n, "PROTOBUF", text) for n, text in enumerate(texts, 1)),
+        "shop-value": (RegisteredSchema(9, 1, "PROTOBUF", file_of(ORDER)),),
+    }
+    lake: Any = SimpleNamespace(registry=lambda _: SimpleNamespace(versions=by_subject.get))
+    found = key_decoding(lake, Contract.model_validate(said), TABLE)
+    assert found is not None
+    *_, newest = found.decoding.writers.values()
+    assert newest.index == index
+    assert found.columns["_id"] == "_id"
+
+
+def test_a_keys_timestamp_has_the_digits_that_the_contract_asks_for() -> None:
+    """Given `timestamp_nanos: long`, then a Timestamp of the key is the same number as that of the value."""
+    key = file_of("message Key { int64 _id = 1; google.protobuf.Timestamp at = 2; }")
+    lake = listing(RegisteredSchema(1, 1, "PROTOBUF", key))
+    said = {**ONE, "key": {"format": "registry"}, "upsert": {"keys": ["_id", "at"]}}
+    table = Struct(
+        (Field("_id", LONG), Field("at", LONG, meaning=MEANINGS["timestamp_nanos"]), CDC, KAFKA_COLUMN)
+    )
+    nanos = Contract.model_validate({**said, "value": {"types": {"timestamp_nanos": "long"}}})
+    found = key_decoding(lake, nanos, table)
+    assert found is not None
+    assert found.columns == {"_id": "_id", "at": "at"}
+    with pytest.raises(Stopped, match="column at is long"):
+        key_decoding(lake, Contract.model_validate(said), table)

@@ -33,6 +33,8 @@ from tidemark.domain.formats.avro import Note
 from tidemark.domain.formats.avro_columns import WHOLE_VALUE
 from tidemark.domain.formats.json_nodes import EXTRA, Entries, Items, Leaf, LeafKind, Node, Object, Property
 
+EXTRA_DOC = "JSON text of the fields that are not declared"
+"""Of the column EXTRA: no field of a source has this comment."""
 _TYPES: Mapping[LeafKind, Primitive] = {
     "boolean": BOOLEAN,
     "int": INT,
@@ -184,7 +186,7 @@ def _struct(node: Object, path: tuple[str, ...]) -> Struct:
             raise SchemaUnsupported(
                 ".".join((*path, EXTRA)), "the name is reserved for what an open object holds undeclared"
             )
-        fields.append(Field(EXTRA, STRING, "JSON text of the fields that are not declared"))
+        fields.append(Field(EXTRA, STRING, EXTRA_DOC))
     return Struct(tuple(fields))
 
 

@@ -19,6 +19,7 @@ from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, 
 from tidemark.domain.config.contract import SchemaChanges
 from tidemark.domain.config.upsert import UpsertTable
 from tidemark.domain.errors import SchemaUnsupported
+from tidemark.domain.formats.json_columns import EXTRA_DOC
 from tidemark.domain.secrets import redact
 
 Kind = Literal[
@@ -330,7 +331,8 @@ def _removals(fits: _Fitting, columns: Struct, policy: SchemaChanges) -> tuple[R
         known = columns if writer.reads_all else before
         if known is not None:
             missing = (d for d in _differences(writer.columns, known) if d.kind == "missing")
-            found += [Removal(writer, d.path, d.wanted) for d in missing if d.dotted in there]
+            theirs = (d for d in missing if d.doc != EXTRA_DOC)  # an object that was closed has lost no field
+            found += [Removal(writer, d.path, d.wanted) for d in theirs if d.dotted in there]
         before = extended(before, writer.columns) if before else writer.columns
     return tuple(found)
 

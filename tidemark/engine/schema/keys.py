@@ -31,8 +31,9 @@ from tidemark.engine.decode.text import is_readable
 from tidemark.engine.schema import protobuf
 from tidemark.engine.schema.event_routes import type_names
 from tidemark.engine.schema.protoc import compile_proto
-from tidemark.engine.schema.subjects import in_order
-from tidemark.engine.schema.writers import FORMATS
+from tidemark.engine.schema.subjects import in_order, subjects_of
+from tidemark.engine.schema.writer import messages
+from tidemark.engine.schema.writers import FORMATS, keeps_nanos
 
 
 def required_columns(contract: Contract, table: Struct) -> tuple[tuple[str, ...], ...]:
@@ -145,12 +146,13 @@ def _registered(lake: Lake, contract: Contract, table: Struct) -> KeyDecoding | 
         raise SchemaUnsupported(
             "key.format", f"subject {subject} holds {', '.join(sorted(kinds))}, not {wanted}"
         )
-    of_one = _of_one_type(subject, versions) if contract.event and contract.upsert else versions
+    chosen = _messages(lake, contract, table, versions)
+    of_one = _of_one_type(subject, versions, chosen) if contract.event and contract.upsert else versions
     fitting: dict[int, _Writer] = {}
     why: SchemaUnsupported | None = None
     for version in of_one:
         try:
-            fitting[version.id] = _fitted(version, contract, table)
+            fitting[version.id] = _fitted(version, chosen.get(version.id), contract, table)
         except SchemaUnsupported as error:
             why = error
     if not fitting and why is not None:
@@ -158,12 +160,48 @@ def _registered(lake: Lake, contract: Contract, table: Struct) -> KeyDecoding | 
     return _of(fitting, frozenset(v.id for v in versions), contract, table)
 
 
-def _of_one_type(subject: str, versions: Sequence[RegisteredSchema]) -> list[RegisteredSchema]:
+def _messages(
+    lake: Lake, contract: Contract, table: Struct, versions: Sequence[RegisteredSchema]
+) -> dict[int, str]:
+    """By schema id, which message of a Protobuf file is the key: the first that has what the columns need.
+
+    Rather that of the version before, and rather none that the values are: one file often holds both.
+    """
+    chosen: dict[int, str] = {}
+    before = ""
+    for version in versions:
+        names = messages(version) if version.type == "PROTOBUF" else {}
+        values = _value_message(lake, contract) if len(names) > 1 else ""
+        order = sorted(names, key=lambda name: (name != before, name == values, len(names[name])))
+        fitting = (name for name in order if _fills_columns(version, name, contract, table))
+        if found := next(fitting, next(iter(names), "")):
+            chosen[version.id] = before = found
+    return chosen
+
+
+def _value_message(lake: Lake, contract: Contract) -> str:
+    if told := contract.event or contract.value.message:
+        return told
+    listed = (lake.registry(contract.cluster).versions(subject) for subject in subjects_of(contract))
+    return next((name for each in in_order(list(listed)) for name in messages(each)), "")
+
+
+def _fills_columns(version: RegisteredSchema, message: str, contract: Contract, table: Struct) -> bool:
+    try:
+        return bool(_fitted(version, message, contract, table).names)
+    except SchemaUnsupported:
+        return False
+
+
+def _of_one_type(
+    subject: str, versions: Sequence[RegisteredSchema], chosen: Mapping[int, str]
+) -> list[RegisteredSchema]:
     """The versions without deleted ones of another type, whose keys are nobody's here.
 
     Raises SchemaUnsupported where those that live tell several by name: a tombstone does not say whose it is.
     """
-    names = {name for each in versions if not each.deleted for name in _key_names(each)}
+    types = {each.id: _key_names(each, chosen) for each in versions}
+    names = {name for each in versions if not each.deleted for name in types[each.id]}
     if len(names) > 1:
         reason = (
             f"subject {subject} holds several record types, {', '.join(sorted(names))}: a tombstone of one would "
@@ -172,12 +210,12 @@ def _of_one_type(subject: str, versions: Sequence[RegisteredSchema]) -> list[Reg
             "(softly) in the registry"
         )
         raise SchemaUnsupported("key.format", reason)
-    return [each for each in versions if _key_names(each) <= names]
+    return [each for each in versions if types[each.id] <= names]
 
 
-def _key_names(version: RegisteredSchema) -> set[str]:
-    """The record types of a key's schema; of a Protobuf file the first message, which alone is read as a key."""
-    names = type_names(version)[: 1 if version.type == "PROTOBUF" else None]
+def _key_names(version: RegisteredSchema, chosen: Mapping[int, str]) -> set[str]:
+    """The record types of a key's schema; of a Protobuf file the one message that is read as a key."""
+    names = (chosen.get(version.id),) if version.type == "PROTOBUF" else type_names(version)
     return {name for name in names if name} - set(get_args(LeafKind))
 
 
@@ -224,8 +262,9 @@ def _columns(table: Struct, names: Mapping[str, str]) -> Struct:
     return Struct(tuple(Field(part, targets[name]) for name, part in names.items()))
 
 
-def _fitted(version: RegisteredSchema, contract: Contract, table: Struct) -> _Writer:
-    schema, struct = _writer(version, connect=contract.value.envelope != "none")
+def _fitted(version: RegisteredSchema, message: str | None, contract: Contract, table: Struct) -> _Writer:
+    connect, nanos = contract.value.envelope != "none", keeps_nanos(contract.value.types)
+    schema, struct = _writer(version, message, connect=connect, nanos=nanos)
     fields, kind = _names(contract), FORMATS[version.type]
     if not _is_whole(schema):
         return _Writer(schema, kind, named_parts(table, fields, struct))
@@ -254,11 +293,13 @@ def _names(contract: Contract) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _writer(version: RegisteredSchema, *, connect: bool) -> tuple[WriterSchema, Struct]:
+def _writer(
+    version: RegisteredSchema, message: str | None, *, connect: bool, nanos: bool
+) -> tuple[WriterSchema, Struct]:
     """Registered schemas never change: each is read once."""
     if version.type == "PROTOBUF":
-        message = protobuf.read(compile_proto(version.text, version.imports))
-        return message, protobuf_columns.columns(message)
+        read = protobuf.read(compile_proto(version.text, version.imports), message, nanos=nanos)
+        return read, protobuf_columns.columns(read)
     if version.type == "JSON":
         documents = json_schema.parse(version.text)
         check_validator(documents)

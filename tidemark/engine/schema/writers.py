@@ -211,12 +211,13 @@ def _reading(contract: Contract, events: Events | None, framing: Framing, *, var
         message=contract.event,
         framing=framing,
         events=events,
-        nanos=_nanos(contract.value.types),
+        nanos=keeps_nanos(contract.value.types),
         variants=variants,
     )
 
 
-def _nanos(types: Mapping[str, str] | None) -> bool:
+def keeps_nanos(types: Mapping[str, str] | None) -> bool:
+    """True where `value.types` says that Protobuf timestamps keep all nine digits."""
     return "timestamp_nanos" in (types or {})
 
 
@@ -228,7 +229,7 @@ def _as_made(
         return reading
     types = remembered(state.properties).get("value.types", contract.value.types)
     made, columns = (
-        replace(reading, nanos=_nanos(types)),
+        replace(reading, nanos=keeps_nanos(types)),
         known(state.columns or Struct(()), state.properties),
     )
     kept = made != reading and any(
