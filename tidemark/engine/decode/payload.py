@@ -72,7 +72,7 @@ def _decode_whole(raw: DataFrame, decoding: Decoding) -> Parts:
 
 
 def _decode_shipped(raw: DataFrame, decoding: Decoding) -> Parts:
-    """Formats for which Spark gets a function of Python; Tidemark's classes take its place where they know the writer."""
+    """Formats that Spark decodes by a function of Python; Tidemark's classes take its place if they know the writer."""
     writers = {i: schema for i, schema in decoding.writers.items() if not isinstance(schema, AvroSchema)}
     schema_id, column = F.col(decoding.id_column), f"_tidemark_decoded_{decoding.payload}"
     identified = raw.select("*", _schema_id(decoding).alias(decoding.id_column))
