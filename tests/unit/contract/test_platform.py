@@ -150,6 +150,8 @@ MISTAKES = [
     ),
     ("defualts: {}", 5, "defualts", "unknown key", "defaults"),
     ("embedded: true", 5, "embedded", "unknown key", None),
+    ("target_lag: 30s", 5, "target_lag", "unknown key", "defaults.target_lag"),
+    ("owners: {data: me}", 5, "owners", "unknown key", "defaults.owners"),
     ("default_namespace: schema", 5, "default_namespace", "is a reserved namespace", None),
     ("default_namespace: a-b", 5, "default_namespace", "is not a name", "a_b"),
     ("lanes: {fast: {pol: 1s}}", 5, "lanes.fast.pol", "unknown key", "poll"),

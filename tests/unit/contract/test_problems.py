@@ -12,6 +12,7 @@ MISTAKES = [
     ("start: latest", 2, "start", "unknown key", "ingest.start"),
     ("maintenance: {max_bytes: 1GB}", 2, "maintenance.max_bytes", "unknown key", "compaction.max_bytes"),
     ("upsert: order_id", 2, "upsert", "must be a mapping, or a list of keys", "[order_id]"),
+    ("quarantine: {fail: nan}", 2, "quarantine.fail", "must be", None),
     ("value: {fromat: avro}", 2, "value.fromat", "unknown key", "format"),
     (
         "maintenance:\n  compaction:\n    max_byts: 1GB",
@@ -323,6 +324,7 @@ def test_a_file_that_is_not_text(installation):
     ("text", "key", "message", "suggestion"),
     [
         ("topics: '^a(['", "topics", "is not a regular expression", None),
+        ("topics: 'a{1,9999999999}'", "topics", "is too large a regular expression", None),
         ("topics: '^(?P<name>.*)$'\ntable: shop.{nam}", "table", "{nam} is no named group", "{name}"),
         ("topics: '^(?P<name>.*)$'\ntable: shop.orders", "table", "one table for many topics", None),
         ("topics: '^(?P<name>.*)$'\ntable: kafka.{name}", "table", "namespace 'kafka' is reserved", None),

@@ -25,6 +25,7 @@ MISTAKES = [
     ("{check: in_set, column: a}", "check", "in_set needs column and values"),
     ("{check: in_set, column: a, values: []}", "values", "must not be empty"),
     ("{check: matches, column: a, pattern: '['}", "pattern", "is not a regular expression"),
+    ("{check: matches, column: a, pattern: 'a{9999999999}'}", "pattern", "is too large a regular expression"),
     ("{check: length, column: a, min: 1.5}", "min", "1.5 is no whole number"),
     ("{check: unique}", "check", "unique needs either `column` or `columns`"),
     ("{check: unique, column: a, on_failure: quarantine}", "on_failure", "block or warn"),

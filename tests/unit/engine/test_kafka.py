@@ -194,6 +194,26 @@ def test_a_partition_without_a_record_since_then_begins_at_its_end(admin, monkey
     assert asked.offsets_at("orders", [0, 1], 5) == {0: 0, 1: 7}
 
 
+class Growing(Broker):
+    """A record comes after the first question."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def list_offsets(self, request, **_):
+        self.asked += 1
+        end = 7 if self.asked == 1 else 8
+        found = lambda spec: end if isinstance(spec, LATEST) else 7 if end == 8 else -1  # noqa: E731
+        return {where: done(ListOffsetsResultInfo(found(spec), -1, 0)) for where, spec in request.items()}
+
+
+def test_a_record_that_comes_while_a_time_is_looked_up_is_not_skipped(admin, monkeypatch):
+    """Given a partition without a record since then, and one that comes now, then the load begins before it."""
+    asked = admin()
+    monkeypatch.setattr(asked, "_admin", Growing())
+    assert asked.offsets_at("orders", [0], 5) == {0: 7}
+
+
 def test_an_outage_says_why_the_client_cannot_connect(monkeypatch):
     """Given a port where nobody listens, then the client's own error is told, which it keeps until it is polled."""
     monkeypatch.setattr(module, "TIMEOUT", 2)

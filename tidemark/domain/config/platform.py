@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from tidemark.domain.config.catalog import Catalog
+from tidemark.domain.config.contract import Declaration
 from tidemark.domain.config.cron import Cron
 from tidemark.domain.config.kafka_properties import GROUP_ID_PREFIX, client_properties, spark_options
 from tidemark.domain.config.naming import Identifier, Namespace
@@ -185,7 +186,9 @@ class Platform(Section):
     lanes: dict[Identifier, Lane] = Field(default_factory=dict)
     openlineage: OpenLineage | None = None
     maintenance: MaintenanceSchedules = MaintenanceSchedules()
-    defaults: dict[str, Any] = Field(default_factory=dict)
+    defaults: dict[str, Any] = Field(
+        default_factory=dict, json_schema_extra={"properties": {key: {} for key in Declaration.model_fields}}
+    )
     report_every: PositiveDuration = Field("1m", validate_default=True)
 
     @model_validator(mode="before")

@@ -269,4 +269,6 @@ def regex_fault(pattern: str, *, java: bool = False) -> str | None:
     except re.error as error:
         if not java or error.msg.startswith(_UNCLOSED):
             return f"{pattern!r} is not a regular expression: {error}"
+    except (OverflowError, RecursionError) as error:
+        return f"{pattern!r} is too large a regular expression: {error}"
     return None

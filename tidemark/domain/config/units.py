@@ -70,6 +70,7 @@ def format_duration(duration: timedelta) -> str:
 
 def parse_size(value: Any) -> int:
     """`256MB` -> bytes (binary multiples)."""
+    value = whole_number(value)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return _size(value, value)
     found = _SIZE.fullmatch(value) if isinstance(value, str) else None
@@ -170,7 +171,7 @@ PositiveDuration = Annotated[
 Size = Annotated[int, PlainValidator(parse_size), PlainSerializer(format_size), WithJsonSchema(_SIZE_SCHEMA)]
 """Bytes; written `256MB`, or a bare number of bytes."""
 
-Ratio = Annotated[float, Field(ge=0, le=1), BeforeValidator(_number)]
+Ratio = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), BeforeValidator(_number)]
 """A share from 0 to 1."""
 
 Count = Annotated[int, Field(ge=1), BeforeValidator(_number)]

@@ -223,10 +223,10 @@ class KafkaAdmin:
         """
         ids = list(partitions)
         since = OffsetSpec.earliest() if milliseconds < 0 else OffsetSpec.for_timestamp(milliseconds)
-        at = self._list({topic: ids}, since)[topic]
         end = self._list({topic: ids}, OffsetSpec.latest(), committed=True)
         start = self._list({topic: ids}, OffsetSpec.earliest())
-        last = _readable(end, start)[topic]
+        last = _readable(end, start)[topic]  # asked first: a record that comes meanwhile lies behind it
+        at = self._list({topic: ids}, since)[topic]
         return {p: offset if offset >= 0 else last[p] for p, offset in at.items()}
 
     def clock(self, topic: str, partitions: Iterable[int]) -> datetime | None:

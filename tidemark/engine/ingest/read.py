@@ -51,6 +51,7 @@ def read_ranges(lake: Lake, contract: Contract, ranges: Ranges, *, alone: bool =
         "failOnDataLoss": "true",
         "includeHeaders": "true",
         "kafka.isolation.level": "read_committed",
+        "kafka.allow.auto.create.topics": "false",  # a topic that somebody deletes meanwhile stays deleted
         "kafkaConsumer.pollTimeoutMs": str(POLL_TIMEOUT_MS),
     }
     offsets = total(ranges)
