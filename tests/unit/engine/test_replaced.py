@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -21,9 +22,11 @@ from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.engine.access.iceberg_types import iceberg_fields
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import commit
-from tidemark.engine.access.table_state import OWNED, UPSERT_OF
+from tidemark.engine.access.table_state import OWNED, PAUSED, UPSERT_OF
 from tidemark.engine.ingest import plan as planning
 from tidemark.engine.ingest.plan import Limits, make_plan
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
+from tidemark.engine.look.upserts import upsert_statuses
 from tidemark.engine.merge.pair import read_pair
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.accept_upsert import accept_upsert
@@ -168,3 +171,53 @@ def test_an_upsert_table_replaced_by_an_empty_one_is_made_anew_once_that_is_acce
     merged = read_pair(lake, current).state.merged
     assert merged is not None
     assert merged.anew
+
+
+def _says(lake: Lake, table: str, properties: dict[str, str]) -> None:
+    with lake.catalog.load_table(table).transaction() as transaction:
+        transaction.set_properties(properties)
+
+
+@pytest.mark.parametrize(
+    ("loss", "state"),
+    [("dropped", "table_missing"), ("emptied", "ledger_missing"), ("made by hand", "ledger_missing")],
+)
+def test_an_upsert_table_is_not_fresh_where_its_append_table_is_lost(
+    lake: Lake, loss: str, state: str
+) -> None:
+    """Given merged rows, when the append table is dropped or replaced, then status, sensor and merge say so of it, but for a paused table."""
+    current = upsert_tables(lake.configuration.contracts)["shop.orders_current"]
+    if loss == "emptied":
+        _replace(lake, "shop.orders")
+    else:
+        lake.catalog.drop_table("shop.orders")
+    if loss == "made by hand":
+        lake.catalog.create_table("shop.orders", ROWS.schema).append(ROWS)
+    with pytest.raises(Stopped) as stopped:
+        read_pair(lake, current)
+    assert (stopped.value.state, stopped.value.table) == (state, "shop.orders")
+    [status] = upsert_statuses(lake, [current])
+    merged = catch_up_merges(lake, current, "run-1")
+    assert (status.state, merged.state) == (state, state)
+    _says(lake, "shop.orders_current", {PAUSED: "{}"})
+    assert read_pair(lake, current).append is None
+    assert upsert_statuses(lake, [current])[0].state == "paused"
+
+
+def test_an_append_table_that_is_yet_to_be_loaded_renamed_or_adopted_is_not_lost(lake: Lake) -> None:
+    """Given an append table that was made anew and has no receipt yet, or that lies under the name it had when it was merged, when the upsert table is looked at, then it stands as the append table does."""
+    current = upsert_tables(lake.configuration.contracts)["shop.orders_current"]
+    lake.catalog.drop_table("shop.orders")
+    lake.catalog.create_table("shop.orders", COLUMNS, properties={OWNED: "orders"})
+    assert read_pair(lake, current).append is None
+    lake.catalog.drop_table("shop.orders")
+    _says(lake, "shop.orders_current", {UPSERT_OF: "shop.log"})
+    assert read_pair(lake, current).append is None
+    lake.catalog.create_table("shop.orders", ROWS.schema).append(ROWS)
+    assert read_pair(lake, current).append is None
+
+    def look(found: list[Contract]) -> Any:
+        return [SimpleNamespace(table=each.table, state="schema_review") for each in found]
+
+    [status] = upsert_statuses(lake, [current], look=look)
+    assert status.state == "schema_review"

@@ -24,8 +24,8 @@ def upsert_statuses(
 ) -> list[Status]:
     """The upsert tables in their order; `ask` knows how the last run of tables that are behind has ended.
 
-    A table that is not there, for its append table has no rows or lies under another name, stands as that one does:
-    `look` tells how.
+    One that is not there, for its append table has no rows, or of which that lies under another name, stands as its
+    append table does: `look` tells how.
     """
     known = list(tables)
     at = datetime.now(UTC)
@@ -57,7 +57,7 @@ def waits(lake: Lake, contract: Contract, now: datetime) -> tuple[Lag, Judgement
 
     Raises:
         Outage: the catalog does not answer.
-        Stopped: `ledger_missing`.
+        Stopped: `ledger_missing`, `table_missing`.
     """
     with translated(contract.table):
         return lateness(read_pair(lake, upsert_tables(lake.configuration.contracts)[contract.table]), now)
@@ -75,7 +75,9 @@ def _waits(pair: Pair | None) -> bool:
 
 
 def _unmade(pair: Pair | None) -> bool:
-    return pair is not None and pair.append is None and not pair.state.exists and not pair.state.paused
+    if pair is None or pair.append is not None or pair.state.paused:
+        return False
+    return not (pair.state.exists and pair.columns.fields)
 
 
 def _stopped(current: UpsertTable, pair: Pair | None, told: Mapping[str, Hint]) -> State | None:

@@ -12,10 +12,11 @@ from tidemark.domain.columns.names import Path
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import UpsertTable, upsert_table_of
+from tidemark.domain.errors import Stopped
 from tidemark.domain.formats.debezium import has_rows
 from tidemark.domain.ledger.backfill import CUTOVER
 from tidemark.domain.ledger.guard import Topic
-from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG
 from tidemark.domain.ledger.merge_ledger import MergeLedger, is_merge_ledger
 from tidemark.domain.ledger.merge_plan import (
     AppendHistory,
@@ -35,7 +36,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors, is_undone, newest_receipt, require_whole
 from tidemark.engine.access.snapshots import follows_another, is_receipt, ledger_of, made_at, summary_of
 from tidemark.engine.access.table_shape import head_readable, schema_at, schema_fields
-from tidemark.engine.access.table_state import TableState, ledger_missing, load, read_state
+from tidemark.engine.access.table_state import OWNED, TableState, ledger_missing, load, read_state
 from tidemark.engine.schema.by_hand import taken_away
 
 
@@ -95,11 +96,14 @@ def read_pair(lake: Lake, current: UpsertTable, *, ledger: bool = True) -> Pair:
     """Both tables as they are now.
 
     Raises:
-        Stopped: `ledger_missing` of either (if `ledger` is needed).
+        Stopped: `ledger_missing` of either, or `table_missing`: the append table that was merged is gone (if `ledger`
+            is needed).
     """
     state = read_state(lake.catalog, current.contract.table, ledger=ledger)
     append = load(lake.catalog, current.append.table)
     if append is None or newest_receipt(append.metadata) is None:
+        if ledger and not state.paused:
+            _require_not_lost(append, current, state, lake.catalog.name)
         return Pair(current, None, state, Struct(()))
     columns = columns_of(schema_at(append.metadata, append.metadata.current_snapshot()))
     if not has_rows(columns):
@@ -124,6 +128,24 @@ def read_pair(lake: Lake, current: UpsertTable, *, ledger: bool = True) -> Pair:
         head_readable(append.metadata) and all(path != now for path, now in lost.items()),
         {path: now for path, now in lost.items() if path != now},
     )
+
+
+def _require_not_lost(append: Table | None, current: UpsertTable, state: TableState, catalog: str) -> None:
+    """Require that an append table without a receipt was never loaded, as one that is yet to be renamed or adopted.
+
+    Raises:
+        Stopped: `table_missing`, `ledger_missing`.
+    """
+    table = current.append.table
+    merged = state.merged is not None and state.merged.append_table == state.made_of == table
+    if append is None:
+        if merged:
+            why = f"{current.contract.table} was made of its rows."
+            raise Stopped("table_missing", table, why, topic=current.append.topic)
+        return
+    written = append.metadata.current_snapshot_id is not None or LEDGER_TAG in append.metadata.refs
+    if written and (merged or OWNED in append.metadata.properties):
+        raise ledger_missing(append.metadata, table, catalog)
 
 
 def read_history(metadata: TableMetadata, table: str, named: int | None, catalog: str) -> AppendHistory:
