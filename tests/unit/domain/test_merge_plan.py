@@ -333,6 +333,9 @@ def test_a_merge_ledger_comes_back_as_it_was_and_is_told_apart():
         max_timestamp=NOON,
     )
     assert MergeLedger.from_json(ledger.to_json(), table="s.t") == ledger
+    assert "no_keys" not in ledger.to_json(), "a version that does not know it reads it"
+    without = ledger.model_copy(update={"no_keys": (0, {1: 8})})
+    assert MergeLedger.from_json(without.to_json(), table="s.t") == without
     assert is_merge_ledger(ledger.to_json())
     assert not is_merge_ledger(Ledger(cluster_id=None, topic_id=None, topic="t").to_json())
     assert not is_merge_ledger("nonsense")

@@ -90,7 +90,10 @@ class MergeLedger(BaseModel):
     no_truncates: tuple[int, dict[int, int]] | None = None
     """(epoch, partition -> offset) of the last truncate that was skipped, likewise accepted."""
     no_keys: tuple[int, dict[int, int]] | None = None
-    """(epoch, partition -> offset) before which deletes that lack a part of the key were accepted to be missing."""
+    """(epoch, partition -> offset) before which deletes that lack a part of the key were accepted to be missing.
+
+    Written only where there is one: versions that do not know the entry refuse a ledger that has it.
+    """
     own_topic_only: bool = False
     """Someone has accepted that rows of a backfill from elsewhere are not in it."""
     why: str = ""
@@ -109,7 +112,7 @@ class MergeLedger(BaseModel):
 
     def to_json(self) -> str:
         """The compact JSON that goes into a snapshot summary."""
-        return self.model_dump_json()
+        return self.model_dump_json(exclude=None if self.no_keys else {"no_keys"})
 
     @classmethod
     def from_json(cls, text: str, *, table: str) -> Self:
