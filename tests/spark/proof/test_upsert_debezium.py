@@ -10,6 +10,7 @@ from tests.support.debezium import HEARTBEAT, change, envelope_schema, framed, r
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.lane.merge_catch_up import catch_up_merges
+from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.accept_upsert import accept_upsert
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
@@ -198,6 +199,23 @@ def test_a_truncate_takes_what_was_there_before_it_and_nothing_else(lakehouse, d
     assert (late.inserted, mirror.source.rows.keys()) == (1, {4, 7})
     if deletes == "soft":
         assert mirror.rows(marked=True).keys() >= {0, 1, 2, 3, 5}
+
+
+def test_a_table_that_is_made_anew_behind_a_truncate_deletes_none_of_its_old_rows(lakehouse):
+    """Given merged rows and a truncate that is not merged yet, when the append table is dropped and loaded again, then
+    the upsert table is made anew of what came after it."""
+    source = Source(lakehouse)
+    mirror = Mirror(lakehouse, source, on_truncate="apply")
+    for key in range(3):
+        source.put("r", key, "note", "doc")
+    mirror.run()
+    source.truncate()
+    source.put("c", 4, "after", "doc")
+    source.flush()
+    lakehouse.spark().sql(f"DROP TABLE {mirror.table.name} PURGE")
+    accept(lakehouse.lake, mirror.table.contract, "first-load", ADA)
+    done = mirror.run()
+    assert (done.truncates, done.inserted, done.deleted) == (1, 1, 0)
 
 
 def test_a_mark_keeps_what_the_delete_said(lakehouse):

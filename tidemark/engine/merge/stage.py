@@ -42,7 +42,7 @@ class StagedMerge:
 
 def stage_merge(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
     """Write what the winners ask for; the branch holds exactly that, or Stopped(`failed`)."""
-    truncates = batch.truncates > 0 and bool(plan.state.rows)
+    truncates = batch.truncates > 0 and bool(plan.state.rows) and plan.action != "rebuild"
     if batch.is_alone and not batch.truncated and not plan.current.remembers:
         return _stage_alone(lake, plan, batch)
     tally = tally_of(batch.winners, others=plan.current.remembers)
