@@ -96,6 +96,7 @@ def receipt(kind, revision, *touched, partition=0, following=90):
 
 
 BEGAN, BATCH = receipt("append", 3), receipt("append", 4)
+BEFORE_THE_PARTITION = receipt("rollback", 4).model_copy(update={"next": {1: 90}})
 
 
 @pytest.mark.parametrize(
@@ -108,6 +109,7 @@ BEGAN, BATCH = receipt("append", 3), receipt("append", 4)
         ([receipt("replay", 5, (30, 40)), receipt("replay", 4, (12, 13)), BEGAN], True),
         ([receipt("rollback", 4, following=20), BEGAN], False),
         ([receipt("rollback", 4, following=19), BEGAN], True),
+        ([BEFORE_THE_PARTITION, BEGAN], True),
         ([receipt("rollback", 5), BEGAN, receipt("replay", 3, (12, 13))], False),
         ([receipt("rollback", 4), receipt("append", 2)], True),
         ([BATCH, BATCH], True),

@@ -210,7 +210,9 @@ def corrected(planned: Backfill, ledgers: Iterable[Ledger]) -> bool:
         some = True
         if planned.revision is None or ledger.revision <= planned.revision:
             return ledger.revision < (planned.revision or 0)
-        if ledger.kind == "rollback" and any(o < planned.end.get(p, 0) for p, o in ledger.next.items()):
+        if ledger.kind == "rollback" and any(
+            ledger.next.get(p, 0) < each.end for p, each in planned.ranges.items()
+        ):
             return True
         if ledger.kind == "replay" and ledger.settlement and _meets(ledger.settlement.resolved, planned):
             return True
