@@ -21,9 +21,18 @@ from tidemark.domain.ledger.ledger import ACT_PROPERTY, BATCH_PROPERTY, LEDGER_P
 from tidemark.domain.lineage.column_lineage import exposures, lineage_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.snapshots import made_at
-from tidemark.engine.access.table_state import ACCEPTED, HELD_BATCH, OWNED, PAUSED, RESUMED, UPSERT_OF
+from tidemark.engine.access.table_state import (
+    ACCEPTED,
+    ACCEPTED_BATCH,
+    HELD_BATCH,
+    OWNED,
+    PAUSED,
+    RESUMED,
+    UPSERT_OF,
+)
 from tidemark.engine.config import discovery
 from tidemark.engine.config.discovery import Discovery
+from tidemark.engine.ingest.held import accepted_batch, held_batch
 from tidemark.engine.look import headroom
 from tidemark.engine.operate import accept as accepting
 from tidemark.engine.operate import pause as pausing
@@ -141,6 +150,25 @@ def test_a_rollback_that_fails_on_its_way_leaves_no_word_of_one_that_took_place(
     assert refused.value.next_step.endswith("for the rollback: tidemark resume shop.orders --reason …"), (
         "repeated, it is refused again"
     )
+
+
+def test_a_rollback_takes_back_that_a_batch_was_accepted(
+    lake: Lake, contract: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given an accepted batch whose run died between its receipt and the notes, when it is rolled back, then the table stands before it, and nobody has accepted it."""
+    monkeypatch.setattr(headroom, "TIMEOUT", 0.5)
+    monkeypatch.setattr(lake, "topic", lambda _: Topic("orders", "c", "t", {0: 0}, {0: 2}, {0: 2}))
+    monkeypatch.setattr(lake, "require_spark", lambda: None)
+    _append(lake, RECEIPT)
+    first = lake.catalog.load_table("shop.orders").metadata.snapshots[0].snapshot_id
+    _set(lake, "shop.orders", dict.fromkeys((HELD_BATCH, ACCEPTED_BATCH), "epoch 0,0:2-4"))
+    assert accepted_batch(lake.state("shop.orders"))
+    later = Ledger(cluster_id="c", topic_id="t", topic="orders", next={0: 4})
+    _append(lake, {LEDGER_PROPERTY: later.to_json()})
+    rollback(lake, contract, Target(first), ANN)
+    state = lake.state("shop.orders")
+    assert state.ledger is not None
+    assert (state.ledger.next, held_batch(state), accepted_batch(state)) == ({0: 2}, None, None)
 
 
 def test_a_rollback_behind_a_pause_names_no_other_pause(

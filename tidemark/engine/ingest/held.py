@@ -42,6 +42,11 @@ def forget(lake: Lake, state: TableState) -> None:
         set_properties(lake, state.table, dict.fromkeys(noted))
 
 
+def emptied(state: TableState) -> dict[str, str]:
+    """The notes that are there, as what takes the table back leaves them: the next such batch is asked for anew."""
+    return {name: "" for name in (HELD_BATCH, ACCEPTED_BATCH) if state.properties.get(name)}
+
+
 def spelled(ranges: Ranges, epoch: int) -> str:
     """`epoch 0,0:100-140,1:7-9`."""
     return ",".join(

@@ -36,6 +36,7 @@ from tidemark.engine.access.main_history import ancestors, is_of_batch, receipts
 from tidemark.engine.access.outages import translated
 from tidemark.engine.access.snapshots import is_compaction, is_receipt, ledger_of, made_at, planned_head
 from tidemark.engine.access.table_state import PAUSED, RESUMED, TableState, load
+from tidemark.engine.ingest.held import emptied
 from tidemark.engine.ingest.quarantine_repair import settle_and_take_back
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.look.headroom import compacted
@@ -164,13 +165,13 @@ def _attempt(
             log_noted(lake, state, RESUMED)  # it goes, for the table is paused again
             set_properties(lake, contract.table, {PAUSED: pause, RESUMED: None})
     if step.there:
-        if left := {**_left_cutover(lake, contract, state), **step.cut}:
+        if left := {**_left_cutover(lake, contract, state), **emptied(state), **step.cut}:
             set_properties(lake, contract.table, left)
         return step, step.head
     told = {**step.as_json(), "already_there": False, "stale": sorted(downstream)}
     act = act_of(signature, "rollback", step.head, **told)
     with _telling_of_the_pause(contract, pause):
-        properties = {**_without_cutover(state, step), **step.cut}
+        properties = {**_without_cutover(state, step), **emptied(state), **step.cut}
         return step, _publish(lake, contract, step, signature.run_id, act, properties)
 
 
