@@ -429,11 +429,11 @@ def test_ingest_that_keeps_losing_is_left_alone(lakehouse, monkeypatch):
     topic, table = fed(lakehouse, "losing", 1)
     real, lost = ingest.publish, []
 
-    def overtaken(*how):
+    def overtaken(*how, **more):
         if len(lost) < 3:
             lost.append(how)
             raise Overtaken(table.name, 1, 2)
-        return real(*how)
+        return real(*how, **more)
 
     monkeypatch.setattr(ingest, "publish", overtaken)
     topic.send(range(10, 20))

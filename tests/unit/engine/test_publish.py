@@ -10,7 +10,7 @@ from pyiceberg.exceptions import CommitFailedException
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.ledger import ACT_PROPERTY, LEDGER_PROPERTY, LEDGER_TAG
 from tidemark.engine.access.metadata_files import commit
-from tidemark.engine.access.table_state import TableState
+from tidemark.engine.access.table_state import PAUSED, TableState
 from tidemark.engine.table.branch import Attempt, drop_branch, main_to, open_branch
 from tidemark.engine.table.publish import publish, publish_receipt
 
@@ -133,6 +133,17 @@ def test_main_that_moved_before_is_seen_at_once(lake):
     lake.catalog.load_table("n.t").append(ROWS)
     with pytest.raises(Overtaken):
         publish(lake, attempt, written, RECEIPT, lambda: pytest.fail("the topic is not asked any more"))
+
+
+def test_what_a_run_has_staged_is_not_published_on_a_table_that_was_paused_meanwhile(lake):
+    """Given a pause since the plan, when a run publishes, then it plans again, which finds the pause; an act that a person asks for is published."""
+    attempt, written = staged(lake)
+    with lake.catalog.load_table("n.t").transaction() as transaction:
+        transaction.set_properties({PAUSED: "{}"})
+    with pytest.raises(Overtaken):
+        publish(lake, attempt, written, RECEIPT, unless_paused=True)
+    assert refs(lake)["main"] == attempt.head
+    assert publish(lake, attempt, written, RECEIPT) == refs(lake)["main"]
 
 
 def test_a_commit_whose_answer_was_lost_is_published(lake):

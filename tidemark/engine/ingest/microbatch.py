@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from pyspark.sql import DataFrame
 
@@ -174,7 +175,8 @@ def _stage_and_publish(lake: Lake, plan: Plan, made: frozenset[int], watch: Stop
         ledger = plan.ledger.after(plan.ranges, counts, _entry(plan, staged, groups))
         mine = made | {staged.snapshot_id}
         try:
-            receipt = publish(lake, plan.attempt, mine, ledger, lambda: require_topic_unchanged(lake, plan))
+            unchanged = partial(require_topic_unchanged, lake, plan)
+            receipt = publish(lake, plan.attempt, mine, ledger, unchanged, unless_paused=True)
         except Overtaken:
             if change:
                 with suppress(Exception):  # what stays is repaired before the next receipt

@@ -93,7 +93,7 @@ def _stage_and_publish(lake: Lake, plan: MergePlan, made: frozenset[int], watch:
             staged = stage_merge(lake, plan, batch)
         ledger = plan.ledger(staged.changes, batch.truncated, staged.memory, batch.max_timestamp)
     with watch("publish"):
-        receipt = publish(lake, plan.attempt, made | staged.snapshots, ledger)
+        receipt = publish(lake, plan.attempt, made | staged.snapshots, ledger, unless_paused=True)
     return _commit(plan, ledger, receipt, watch, staged)
 
 

@@ -29,7 +29,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors, newest_receipt, require_whole
 from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.snapshots import summary_of
-from tidemark.engine.access.table_state import TableState, load
+from tidemark.engine.access.table_state import PAUSED, TableState, load
 from tidemark.engine.access.totals import totals_unsaid
 from tidemark.engine.faults import pause_point
 from tidemark.engine.table.branch import (
@@ -68,6 +68,7 @@ def publish(
     *,
     act: str | None = None,
     properties: Mapping[str, str] | None = None,
+    unless_paused: bool = False,
 ) -> int:
     """Append the receipt, an empty snapshot with `ledger`, and move main to it when nothing has come between.
 
@@ -76,10 +77,11 @@ def publish(
 
     `written` are the snapshot ids that this attempt wrote; `require_unchanged` re-checks what was read and raises when
     it is no longer so. `act`: who asked for it, if a person did. `properties` of the table come with it: in the same
-    commit where PyIceberg makes it, else right behind.
+    commit where PyIceberg makes it, else right behind. `unless_paused`: for runs; a person's
+    act goes on where the table is paused.
 
     Raises:
-        Overtaken: main is no longer the planned head, or the branch or some of its snapshots are gone.
+        Overtaken: main is no longer the planned head, the branch or some of its snapshots are gone, or it was paused.
         Stopped: the branch holds a snapshot that this attempt did not write.
     """
     receipt = _Receipt(
@@ -88,6 +90,7 @@ def publish(
         {LEDGER_PROPERTY: ledger.to_json(), **({ACT_PROPERTY: act} if act else {})},
         require_unchanged or _nothing_was_read,
         dict(properties or {}),
+        unless_paused,
     )
     try:
         published = repeated(lambda: _published_or_moved(lake, receipt))
@@ -132,6 +135,7 @@ class _Receipt:
     entries: dict[str, str]
     require_unchanged: Callable[[], None]
     properties: dict[str, str]
+    unless_paused: bool
 
     def is_in(self, snapshot: Snapshot | None) -> bool:
         """Whether this very receipt is that snapshot: no two ledgers are the same, each names its attempt."""
@@ -155,6 +159,8 @@ def _published_or_moved(lake: Lake, receipt: _Receipt) -> int:
         return published
     if table.metadata.current_snapshot_id != attempt.head:
         raise Overtaken(attempt.table, attempt.head or 0, table.metadata.current_snapshot_id)
+    if receipt.unless_paused and table.metadata.properties.get(PAUSED):
+        raise Overtaken(attempt.table)
     return _in_one_commit(table, receipt) if is_writable(table.metadata) else _in_steps(lake, table, receipt)
 
 
