@@ -131,7 +131,7 @@ def read_pair(lake: Lake, current: UpsertTable, *, ledger: bool = True) -> Pair:
 
 
 def _require_not_lost(append: Table | None, current: UpsertTable, state: TableState, catalog: str) -> None:
-    """Require that an append table without a receipt was never loaded, as one that is yet to be renamed or adopted.
+    """Require that an append table without a receipt is yet to be made, renamed or adopted.
 
     Raises:
         Stopped: `table_missing`, `ledger_missing`.

@@ -77,8 +77,8 @@ def publish(
 
     `written` are the snapshot ids that this attempt wrote; `require_unchanged` re-checks what was read and raises when
     it is no longer so. `act`: who asked for it, if a person did. `properties` of the table come with it: in the same
-    commit where PyIceberg makes it, else right behind. `unless_paused`: for runs; a person's
-    act goes on where the table is paused.
+    commit where PyIceberg makes it, else right behind. `unless_paused`: for runs; an act
+    that a person asks for is published on a paused table too.
 
     Raises:
         Overtaken: main is no longer the planned head, the branch or some of its snapshots are gone, or it was paused.
