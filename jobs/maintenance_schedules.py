@@ -10,6 +10,7 @@ from jobs.scheduled import scheduled
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import MaintenanceSchedules
 from tidemark.domain.maintenance.gain import ASSETS, Asset
+from tidemark.engine.config.configuration import Places
 
 _SAYS: dict[Asset, str] = {
     "compaction": "Looks for small files and deleted rows in all tables, and rewrites them where that pays.",
@@ -19,7 +20,7 @@ _SAYS: dict[Asset, str] = {
 
 
 def maintenance_schedules(
-    contracts: Sequence[Contract], when: MaintenanceSchedules
+    contracts: Sequence[Contract], when: MaintenanceSchedules, where: Places
 ) -> list[dg.ScheduleDefinition]:
     """One per kind, on by default; the daily one also judges the tables' files, and another compares with Kafka."""
     if not contracts:
@@ -29,18 +30,19 @@ def maintenance_schedules(
         "snapshot_expiry": when.snapshots,
         "orphan_files": when.orphans,
     }
-    kinds = [_schedule(kind, crons[kind], contracts) for kind in ASSETS]
-    return [*kinds, _reconciliation(when.snapshots, contracts)]
+    kinds = [_schedule(kind, crons[kind], contracts, where) for kind in ASSETS]
+    return [*kinds, _reconciliation(when.snapshots, contracts, where)]
 
 
-def _reconciliation(cron: str, contracts: Sequence[Contract]) -> dg.ScheduleDefinition:
+def _reconciliation(cron: str, contracts: Sequence[Contract], where: Places) -> dg.ScheduleDefinition:
     """Apart from expiry: what reads Kafka for long holds up no maintenance, of which there is one run at a time."""
     says = "Compares the newest records of all tables with Kafka."
     checks = dg.AssetSelection.checks(*check_keys(contracts, KAFKA_RECONCILIATION))
-    return scheduled(dg.define_asset_job("reconcile_with_kafka", checks, description=says), cron, says)
+    job = dg.define_asset_job("reconcile_with_kafka", checks, description=says)
+    return scheduled(job, cron, says, where)
 
 
-def _schedule(kind: Asset, cron: str, contracts: Sequence[Contract]) -> dg.ScheduleDefinition:
+def _schedule(kind: Asset, cron: str, contracts: Sequence[Contract], where: Places) -> dg.ScheduleDefinition:
     selection: dg.AssetSelection = dg.AssetSelection.assets(
         *(maintenance_key(each.table, kind) for each in contracts)
     )
@@ -51,4 +53,4 @@ def _schedule(kind: Asset, cron: str, contracts: Sequence[Contract]) -> dg.Sched
         selection=selection,
         description=f"{kind.replace('_', ' ').capitalize()} of all tables that need it.",
     )
-    return scheduled(job, cron, _SAYS[kind])
+    return scheduled(job, cron, _SAYS[kind], where)

@@ -1,4 +1,4 @@
-"""Schedules that ask for no second run while one that they asked for waits: else runs that take longer pile up."""
+"""Schedules that ask for no run that would only add to the queue, or die before it begins."""
 
 from collections.abc import Mapping
 
@@ -8,17 +8,28 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 from assets.names import by_schedule
+from resources.lake import on_disk
+from tidemark.domain.errors import ConfigurationError
+from tidemark.engine.config.configuration import Places
 
 WAITS = "the run that was asked for last still waits for its turn"
 
 
 def scheduled(
-    job: UnresolvedAssetJobDefinition, cron: str, description: str, *, name: str | None = None
+    job: UnresolvedAssetJobDefinition, cron: str, description: str, where: Places, *, name: str | None = None
 ) -> dg.ScheduleDefinition:
-    """On by default, of the job's name unless another is given; it brings the job."""
+    """On by default, of the job's name unless another is given; it brings the job.
+
+    It asks for no second run while one waits: else runs that take longer pile up. Nor while the files at `where` are
+    broken, which a run reads before all else.
+    """
     called = name or job.name
 
     def ask(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        try:
+            on_disk(where)
+        except ConfigurationError as error:
+            return unreadable(error)
         return dg.SkipReason(WAITS) if waits(context.instance, called) else dg.RunRequest()
 
     return dg.ScheduleDefinition(
@@ -29,6 +40,11 @@ def scheduled(
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description=description,
     )
+
+
+def unreadable(error: ConfigurationError) -> dg.SkipReason:
+    """Why no run is asked for while the files are broken."""
+    return dg.SkipReason(f"no run could read its configuration: {error}")
 
 
 def waits(instance: dg.DagsterInstance, schedule: str, tags: Mapping[str, str] | None = None) -> bool:

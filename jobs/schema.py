@@ -4,12 +4,13 @@ import dagster as dg
 
 from assets.names import SCHEMA_EVOLUTION
 from jobs.scheduled import scheduled
+from tidemark.engine.config.configuration import Places
 
 EVERY = "10,40 * * * *"
 """Aside from compaction and merges. What a run plans to make costs some 16 KB of Dagster's database for each table."""
 
 
-def schema_schedule(assets: dg.AssetsDefinition) -> dg.ScheduleDefinition:
+def schema_schedule(assets: dg.AssetsDefinition, where: Places) -> dg.ScheduleDefinition:
     """All schema assets in one run, on by default; the same run looks how long Kafka keeps what is not read.
 
     The job selects no checks: Dagster would store that it is about to evaluate each, and show those that have nothing
@@ -22,4 +23,4 @@ def schema_schedule(assets: dg.AssetsDefinition) -> dg.ScheduleDefinition:
         "long Kafka keeps what is not read yet.",
     )
     says = "Looks every half hour for schemas that tables need, and how long Kafka keeps the rest."
-    return scheduled(job, EVERY, says)
+    return scheduled(job, EVERY, says, where)

@@ -52,7 +52,7 @@ def build_defs(
     configuration = configuration_of(where)
     seen = discovery.read(where.home)
     tables = _tables(configuration, seen, where)
-    built_on = governance(configuration.platform, configuration.contracts, seen)
+    built_on = governance(configuration.platform, configuration.contracts, seen, where)
     own = dg.Definitions(
         resources={"lake": LakeResource.at(where), **(resource_overrides or {})},
         executor=dg.in_process_executor,
@@ -97,9 +97,9 @@ def _tables(configuration: Configuration, seen: Discovery, where: Places) -> dg.
         ],
         jobs=[ingest_job(contracts)] if contracts else [],
         schedules=[
-            *((schema_schedule(schemas),) if schemas else ()),
+            *((schema_schedule(schemas, where),) if schemas else ()),
             *((merge_schedule(merge_job(upserts), upserts_by_lane, where),) if upserts else ()),
-            *maintenance_schedules(contracts, platform.maintenance),
+            *maintenance_schedules(contracts, platform.maintenance, where),
         ],
         sensors=[
             *(lag_sensor(name, lanes[name], each, shown_digests) for name, each in by_lane.items()),

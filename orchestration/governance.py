@@ -15,11 +15,14 @@ from sensors.recorded_sightings import recorded_sightings
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.config.upsert import upsert_tables
+from tidemark.engine.config.configuration import Places
 from tidemark.engine.config.discovery import Discovery
 from tidemark.engine.marts import read_project
 
 
-def governance(platform: Platform, contracts: Sequence[Contract], seen: Discovery) -> dg.Definitions:
+def governance(
+    platform: Platform, contracts: Sequence[Contract], seen: Discovery, where: Places
+) -> dg.Definitions:
     """Marts whose sources are there, and the sensors that tell others."""
     project = read_project()
     marts = project.marts_for(contracts) if project else []
@@ -32,5 +35,5 @@ def governance(platform: Platform, contracts: Sequence[Contract], seen: Discover
         assets=[each for each in (built, review) if each],
         jobs=[marts_job(marts)] if marts else [],
         sensors=[*([marts_sensor(marts)] if marts else []), *told],
-        schedules=[review_schedule()] if review else [],
+        schedules=[review_schedule(where)] if review else [],
     )

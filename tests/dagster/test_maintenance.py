@@ -240,6 +240,25 @@ def test_runs_that_take_longer_than_their_schedules_interval_do_not_pile_up(defs
     assert asked() == 0
 
 
+@pytest.mark.parametrize("name", ["compaction", "reconcile_with_kafka", "schema_evolution", "review_pack"])
+def test_a_schedule_asks_for_no_run_that_would_die_of_its_configuration(defs, instance, where, name):
+    """Given a contract or a platform file that is broken once the definitions are loaded, then a schedule says so until it is mended."""
+
+    def asked():
+        with dg.build_schedule_context(instance=instance) as context:
+            found = defs.resolve_schedule_def(name).evaluate_tick(context)
+        return len(found.run_requests), found.skip_message or ""
+
+    for file in (where.contracts_dir / "orders.yaml", where.platform_file):
+        text = file.read_text()
+        file.write_text("tabel: x\n")
+        runs, says = asked()
+        assert runs == 0
+        assert "no run could read its configuration" in says
+        file.write_text(text)
+        assert asked() == (1, "")
+
+
 def test_where_the_review_pack_is_is_a_path_for_browsers_open_no_file_from_dagsters_pages(
     defs, instance, lake, where, monkeypatch
 ):
