@@ -107,11 +107,13 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
     def shared(self) -> "Lake":
         """The clients that the sensors of this process share: Kafka and the catalog, never Spark.
 
-        They are made anew when the platform file says something else, for the contracts of these definitions.
+        They are made anew when the platform file says something else, for the contracts of these definitions. Raises
+        ConfigurationError when nothing was read yet and nothing can be.
         """
         from tidemark.engine.access.lake import Lake  # noqa: PLC0415 - a code server that runs no sensor never needs them
 
-        found, lake = self.configuration, _SHARED.get(self.places)
+        lake = _SHARED.get(self.places)
+        found = lake.configuration if lake else self.configuration
         try:
             found = replace(found, platform=on_disk(self.places).platform)
         except ConfigurationError:

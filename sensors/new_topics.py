@@ -3,6 +3,7 @@
 import dagster as dg
 
 from resources.lake import LakeResource
+from tidemark.domain.errors import ConfigurationError
 
 
 @dg.sensor(
@@ -14,11 +15,14 @@ from resources.lake import LakeResource
 def new_topics(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SkipReason:
     """One look at the clusters."""
     from sensors.discover import remark_on, unserved  # noqa: PLC0415 - loading the definitions needs no Kafka client
-    from sensors.on_disk import to_reload  # noqa: PLC0415
+    from sensors.on_disk import to_reload, unreadable  # noqa: PLC0415
     from tidemark.engine.config.discovery import update  # noqa: PLC0415
     from tidemark.engine.look.topics import list_topics, with_listed  # noqa: PLC0415
 
-    shared = lake.shared()
+    try:
+        shared = lake.shared()
+    except ConfigurationError as error:
+        return dg.SkipReason(unreadable(error))
     listed, faults = list_topics(shared)
     update(lake.places.home, lambda seen: with_listed(seen, listed))
     configuration = shared.configuration

@@ -23,7 +23,7 @@ def runnable(
     try:
         found = on_disk(resource.places)
     except ConfigurationError as error:
-        return replace(decision, tables=(), due=(), reason=_unreadable(error)), None
+        return replace(decision, tables=(), due=(), reason=unreadable(error)), None
     fresh = _not_loaded(context, found)
     if not decision.tables:
         return decision, fresh
@@ -82,10 +82,11 @@ def to_reload(context: dg.SensorEvaluationContext, resource: LakeResource) -> st
     try:
         return _not_loaded(context, on_disk(resource.places))
     except ConfigurationError as error:
-        return _unreadable(error)
+        return unreadable(error)
 
 
-def _unreadable(error: ConfigurationError) -> str:
+def unreadable(error: ConfigurationError) -> str:
+    """Why nothing can be asked for, or told, while the files are broken."""
     why = "; ".join(str(problem) for problem in error.problems[:SHOWN])
     return f"no run could read its configuration: {why} (tidemark check)"
 

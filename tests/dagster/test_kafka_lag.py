@@ -26,10 +26,11 @@ from tidemark.domain.cadence import reading
 from tidemark.domain.cadence.request import Ask, Trouble
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
-from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.errors import ConfigurationError, Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.engine.alive import alive
 from tidemark.engine.config import discovery
+from tidemark.engine.config.configuration import STACK_FILE
 from tidemark.engine.config.follow import Followed
 
 
@@ -627,6 +628,23 @@ def test_a_platform_file_counts_without_a_reload(where):
     assert after.configuration.contracts == before.configuration.contracts
     where.platform_file.write_text("kafka: 5")
     assert resource.shared() is after
+
+
+def test_clients_stay_while_the_stack_moves_and_a_contract_is_broken(where):
+    """Given a stack that is started anew while a contract is broken, then sensors keep the clients that they have; and their contracts, once it is gone and the platform file says something else."""
+    resource, contract = LakeResource.at(where), where.contracts_dir / "clicks.yaml"
+    before = resource.shared()
+    where.home.mkdir(exist_ok=True)
+    (where.home / STACK_FILE).write_text("{}")
+    contract.write_text("tabel: x")
+    with pytest.raises(ConfigurationError):
+        resource.configuration  # noqa: B018 - it is a property
+    assert resource.shared() is before
+    contract.unlink()
+    where.platform_file.write_text(where.platform_file.read_text().replace("127.0.0.1:2", "b:9"))
+    after = resource.shared()
+    assert after is not before
+    assert after.configuration.contracts == before.configuration.contracts
 
 
 def test_a_table_whose_cluster_is_gone_is_looked_at_no_more(tick, lake, where):

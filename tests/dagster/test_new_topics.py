@@ -1,17 +1,20 @@
 """Rule: an installation that has nothing but a pattern waits for its first topics, and says when they come."""
 
+from threading import Barrier
+
 import dagster as dg
 import pytest
 
 import resources.lake as configuration_module
 from orchestration.definitions import build_defs
-from resources.lake import configuration_of
+from resources.lake import LakeResource, configuration_of
 from sensors.discover import remark_on
 from tidemark.domain.columns.types import LONG, Field, Struct
 from tidemark.domain.errors import Outage
 from tidemark.engine.config import discovery
+from tidemark.engine.config.configuration import STACK_FILE
 from tidemark.engine.config.follow import Followed
-from tidemark.engine.look.topics import refresh_topics, with_listed
+from tidemark.engine.look.topics import list_topics, refresh_topics, with_listed
 
 
 @pytest.fixture
@@ -71,6 +74,36 @@ def test_a_contract_beside_the_pattern_is_told_too(where, lake, defs, resource, 
     ) as context:
         said = defs.resolve_sensor_def("new_topics").evaluate_tick(context).skip_message
     assert said == "lake.payments: a new contract on disk, reload the definitions"
+
+
+def test_a_contract_that_is_broken_before_the_first_look_is_told(where, defs, instance):
+    """Given a stack that is started, and a contract that is broken, once the definitions are loaded, then the first tick says so."""
+    where.home.mkdir(exist_ok=True)
+    (where.home / STACK_FILE).write_text("{}")
+    (where.contracts_dir / "payments.yaml").write_text("tabel: x\n")
+    with dg.build_sensor_context(
+        instance=instance, definitions=defs, resources={"lake": LakeResource.at(where)}
+    ) as context:
+        said = defs.resolve_sensor_def("new_topics").evaluate_tick(context).skip_message
+    assert "did you mean table" in said
+
+
+def test_clusters_are_asked_at_once(where, lake, monkeypatch):
+    """Given patterns of two clusters, when topics are listed, then neither waits until the other has answered, or not."""
+    other = "cluster: other\ntopics: '^pay[.](?P<name>.*)$'\ntable: pay.{name}\n"
+    (where.contracts_dir / "other.yaml").write_text(other)
+    lake.configuration, together = Followed(where).now(), Barrier(2, timeout=10)
+
+    def topics(cluster):
+        together.wait()
+        if cluster == "other":
+            raise Outage("kafka_down", "-", "no broker answers", cluster=cluster)
+        return {"shop.orders": 2}
+
+    monkeypatch.setattr(lake, "_topics", topics)
+    listed, faults = list_topics(lake)
+    assert (listed, list(faults)) == ({"main": {"shop.orders": 2}}, ["other"])
+    assert list_topics(lake, ["main", "other"]) == ({}, {})
 
 
 def test_commands_of_an_installation_without_any_table_say_that_the_cluster_is_down(where, lake):

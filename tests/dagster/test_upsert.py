@@ -35,6 +35,7 @@ from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger
 from tidemark.domain.ledger.merge_plan import AppendHistory, AppendReceipt
 from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.table_state import TableState
+from tidemark.engine.config.follow import Followed
 from tidemark.engine.look import upserts as upserts_module
 from tidemark.engine.look.status import Hint
 from tidemark.engine.merge.pair import Pair
@@ -387,6 +388,13 @@ def test_an_upsert_table_that_waits_for_its_first_rows_is_not_late(ticking, upse
     known.down[CATALOG] = since
     answers = Outage("catalog_down", CURRENT_TABLE, "database is locked")
     assert not ticking(dump(known)).asset_events
+
+
+def test_an_upsert_table_that_the_clients_do_not_know_is_passed_over(ticking, upserting, lake):
+    """Given clients that were made when a contract was gone, while the definitions still have its upsert table, then the tick leaves it."""
+    (upserting.contracts_dir / "payments.yaml").unlink()
+    lake.configuration = Followed(upserting).now()
+    assert ticking().skip_message == "0 of 0 caught up"
 
 
 @pytest.fixture

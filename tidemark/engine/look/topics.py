@@ -1,6 +1,7 @@
 """Which topics there are where a `topics:` contract may take them: asked of Kafka, kept in the discovery file."""
 
 from collections.abc import Container, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,18 +17,22 @@ Listed = Mapping[str, Mapping[str, int]]
 def list_topics(lake: Lake, down: Container[str] = ()) -> tuple[Listed, Mapping[str, TidemarkError]]:
     """Numbers of partitions by cluster and topic, of clusters with a `topics:` contract; and why others do not answer.
 
-    Those that are known to be `down` are not asked: that takes ten seconds each.
+    All are asked at once: one that does not answer takes ten seconds. Those that are known to be `down` are not asked.
     """
-    listed: dict[str, Mapping[str, int]] = {}
-    faults: dict[str, TidemarkError] = {}
-    for cluster in sorted({pattern.cluster for pattern in lake.configuration.patterns}):
-        if cluster in down:
-            continue
+    clusters = sorted({p.cluster for p in lake.configuration.patterns if p.cluster not in down})
+
+    def ask(cluster: str) -> Mapping[str, int] | TidemarkError:
         try:
-            listed[cluster] = lake.kafka(cluster).topics()
+            return lake.kafka(cluster).topics()
         except TidemarkError as error:
-            faults[cluster] = error
-    return listed, faults
+            return error
+
+    if not clusters:
+        return {}, {}
+    with ThreadPoolExecutor(len(clusters)) as pool:
+        found = dict(zip(clusters, pool.map(ask, clusters), strict=True))
+    faults = {cluster: each for cluster, each in found.items() if isinstance(each, TidemarkError)}
+    return {cluster: each for cluster, each in found.items() if not isinstance(each, TidemarkError)}, faults
 
 
 def with_listed(seen: Discovery, listed: Listed) -> Discovery:
