@@ -11,11 +11,13 @@ import dagster as dg
 from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord
 from pydantic import ConfigDict
 
-from assets.names import ROLE_TAG, table_of
+from assets.names import is_ours, table_of
 from assets.runs.last_runs import errors_of, why_run, why_step
 from resources.lake import LakeResource
 from sensors.changed_runs import change_of, changed, changed_at, recent
 from sensors.cursor import Moment, cursor_of
+from sensors.on_disk import unreadable
+from tidemark.domain.errors import ConfigurationError
 from tidemark.domain.secrets import redact_text
 from tidemark.engine.config import discovery
 from tidemark.engine.openlineage import Activity, Source, Speaker
@@ -26,6 +28,8 @@ BUDGET_SECONDS = 20.0
 """Of one tick: Dagster cuts one off after 60, and what it has told is not remembered then."""
 _REFUSED = {400, 413, 422}
 """Answers that would be the same at every tick."""
+_KINDS = {"ingest": "ingest", "merge": "upsert", "build": "dbt", "maintain": "maintenance"}
+"""What is done to a table, by the first word of the step that does it."""
 _ENDS: Mapping[DagsterRunStatus, str] = {
     DagsterRunStatus.SUCCESS: "COMPLETE",
     DagsterRunStatus.FAILURE: "FAIL",
@@ -62,7 +66,10 @@ def tell(context: dg.SensorEvaluationContext, resource: LakeResource) -> dg.Skip
     """
     cursor = cursor_of(Cursor, context.cursor, Cursor)
     before = cursor.to_json()
-    configuration = resource.configuration
+    try:
+        configuration = resource.configuration
+    except ConfigurationError as error:
+        return dg.SkipReason(unreadable(error))
     speaker = Speaker(configuration.platform, configuration.contracts, discovery.read(resource.places.home))
     sent, refusal, until = 0, "", time.monotonic() + BUDGET_SECONDS
     try:
@@ -134,7 +141,7 @@ def _activities(context: dg.SensorEvaluationContext, record: RunRecord, *, begun
     errors = _errors(context.instance, run, steps) if run.status is DagsterRunStatus.FAILURE else {}
     started = datetime.fromtimestamp(record.start_time or record.create_timestamp.timestamp(), UTC)
     for key in steps:
-        first = _activity(context, run, key, started)
+        first = _activity(context, run, key, steps[key], started)
         if first is None:
             continue
         if not begun:
@@ -156,24 +163,24 @@ def _end(
 
 
 def _activity(
-    context: dg.SensorEvaluationContext, run: DagsterRun, key: dg.AssetKey, at: datetime
+    context: dg.SensorEvaluationContext, run: DagsterRun, key: dg.AssetKey, step: str | None, at: datetime
 ) -> Activity | None:
-    """The START of one asset; None for those that are no data of their own (`schema/…`, the review pack)."""
+    """The START of one asset; None for those that are no data of their own (`schema/…`, the review pack).
+
+    One that has left the definitions since the run was made is told as well, but nothing is known of its inputs.
+    """
     repository = context.repository_def
-    if repository is None or not repository.asset_graph.has(key):
+    served = repository is not None and repository.asset_graph.has(key)
+    node = repository.asset_graph.get(key) if repository is not None and served else None
+    kind = _KINDS.get((step or "").partition("_")[0])
+    if kind is None or (node is None and not is_ours(run)):
         return None
-    node = repository.asset_graph.get(key)
     table = _table(key)
-    made = Activity("ingest", table, run.run_id, run.job_name, "START", at)
-    if key.path[0] == "maintenance":
-        return replace(made, kind="maintenance", step=".".join(key.path[3:]), inputs=(table,))
-    if ROLE_TAG not in node.tags:
-        return None
-    inputs = tuple(sorted((_source(each) for each in node.parent_keys), key=str))
-    kind = (
-        "dbt" if "dbt" in node.kinds else "ingest" if any(isinstance(i, tuple) for i in inputs) else "upsert"
-    )
-    return replace(made, kind=kind, inputs=inputs)
+    made = Activity(kind, table, run.run_id, run.job_name, "START", at)
+    if kind == "maintenance":
+        return replace(made, step=".".join(key.path[3:]), inputs=(table,))
+    parents = node.parent_keys if node is not None else frozenset[dg.AssetKey]()
+    return replace(made, inputs=tuple(sorted((_source(each) for each in parents), key=str)))
 
 
 def _table(key: dg.AssetKey) -> str:

@@ -22,6 +22,7 @@ from orchestration.definitions import build_defs
 from tidemark.domain.columns.types import LONG, STRING, Field, Struct
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.engine.config import discovery
+from tidemark.engine.config.configuration import STACK_FILE
 from tidemark.engine.marts import project_folder
 
 ORDERS = Struct((Field("id", LONG, "the order"), Field("customer", STRING)))
@@ -215,6 +216,45 @@ def test_a_run_that_was_ended_tells_no_rows_of_what_it_had_published(defs, insta
     tick(defs, instance, cursor)
     (output,) = receiver.find("COMPLETE", "ingest.shop.orders")["outputs"]
     assert "outputStatistics" not in output["outputFacets"]
+
+
+def test_the_end_of_a_table_that_left_the_definitions_is_told(defs, where, instance, receiver):
+    """Given a run whose START was told, when its contract is gone from the definitions before it ends, then its end is told as the same run, and what other projects planned is not."""
+    cursor = tick(defs, instance, None)
+    job, keys = defs.resolve_job_def("ingest"), {table_key("shop.orders")}
+    began = instance.create_run_for_job(
+        job.get_subset(asset_selection=keys), status=dg.DagsterRunStatus.STARTED, asset_selection=keys
+    )
+
+    @dg.multi_asset(name="ingest_of_others", specs=[dg.AssetSpec("theirs")])
+    def of_others():
+        yield dg.MaterializeResult(asset_key="theirs")
+
+    assert dg.materialize([of_others], instance=instance).success
+    cursor = tick(defs, instance, cursor)
+    (where.contracts_dir / "orders.yaml").unlink()
+    resources.lake._configuration.cache_clear()
+    instance.report_run_failed(began, "its process died")
+    tick(build_defs(where=where), instance, cursor)
+    assert receiver.told() == [("START", "ingest.shop.orders"), ("FAIL", "ingest.shop.orders")]
+    first, last = receiver.events
+    assert first["run"]["runId"] == last["run"]["runId"]
+    assert (len(first["inputs"]), last["inputs"]) == (1, [])
+
+
+def test_lineage_waits_while_a_contract_is_broken(defs, where, instance, receiver, monkeypatch):
+    """Given a stack that is started anew while a contract is broken, then the tick says so, and all is told once that is mended."""
+    cursor = tick(defs, instance, None)
+    run(defs, instance, monkeypatch)
+    contract = where.contracts_dir / "audit.yaml"
+    text = contract.read_text()
+    contract.write_text("tabel: x\n")
+    (where.home / STACK_FILE).write_text("{}")
+    kept, said = tick(defs, instance, cursor, why=True)
+    assert (kept, "did you mean table" in said) == (cursor, True)
+    contract.write_text(text)
+    tick(defs, instance, cursor)
+    assert len(receiver.events) == 4
 
 
 def test_an_end_that_dagster_writes_after_a_later_one_is_told_once(defs, instance, receiver, monkeypatch):
