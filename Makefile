@@ -7,7 +7,7 @@
 PYTHON ?= python3
 # A uv on the PATH is used; else one of our own, in .uv, which `make clean` leaves and `rm -r .uv` undoes.
 UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
-RUN := $(UV) run --frozen --no-sync
+RUN := "$(UV)" run --frozen --no-sync
 PYTEST := $(RUN) pytest
 BENCH := $(RUN) python -m bench.sidebyside
 VENV := .venv/.synced
@@ -66,12 +66,12 @@ format: $(VENV) ## Put the code in order
 	$(RUN) ruff format
 
 bench-quick: $(VENV) java ## Tidemark beside its nearest rivals in under 5 minutes, with a guard against slow decay
-	@$(UV) sync --frozen --group bench
+	@"$(UV)" sync --frozen --group bench
 	@$(BENCH) quick
 	@$(RUN) python -m bench.sidebyside.guard quick
 
 bench: $(VENV) java ## All rivals, all workloads: hours; see bench/README.md
-	@$(UV) sync --frozen --group bench
+	@"$(UV)" sync --frozen --group bench
 	-@$(BENCH) full
 	-@$(RUN) python -m bench.everything
 	@$(RUN) python -m bench.sidebyside.guard full
@@ -87,15 +87,15 @@ clean: ## Stop the stack; remove its data, the environment and all caches of thi
 	rm -rf .tidemark .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV): pyproject.toml uv.lock | uv
-	@$(UV) sync --frozen --compile-bytecode
+	@"$(UV)" sync --frozen --compile-bytecode
 	@touch $@
 
 $(ONLY): pyproject.toml uv.lock | uv
-	@$(UV) sync --frozen --compile-bytecode --no-default-groups --inexact
+	@"$(UV)" sync --frozen --compile-bytecode --no-default-groups --inexact
 	@touch $@
 
 uv:
-	@$(UV) --version >/dev/null 2>&1 || { \
+	@"$(UV)" --version >/dev/null 2>&1 || { \
 		echo "uv was not found: installing it into .uv"; \
 		$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 			echo "Python 3.11 or newer is needed; set PYTHON=…"; exit 2; }; \
