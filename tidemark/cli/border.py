@@ -135,10 +135,9 @@ def report(error: Exception, *, as_json: bool) -> int:
             next_step="let this user read and write there, or name another folder: TIDEMARK_HOME, TIDEMARK_CACHE, "
             "TIDEMARK_CONTRACTS, DAGSTER_HOME, --out",
         )
-    if isinstance(error, OSError) and error.errno in _FULL:
-        where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+    if not isinstance(error, TidemarkError) and (full := _full(error)):
         error = Refused(
-            f"this machine takes no more: {where}{error.strerror}",
+            f"this machine takes no more: {full}",
             next_step="make room for TIDEMARK_HOME, DAGSTER_HOME, the user's cache folder and the output, and repeat",
         )
     if not isinstance(error, TidemarkError):
@@ -157,6 +156,19 @@ def report(error: Exception, *, as_json: bool) -> int:
         "failed",
     }
     return FINDING if found else BAD_USE
+
+
+def _full(error: BaseException) -> str | None:
+    """What says that there is no more room: the system, or SQLite below Dagster and the embedded catalog."""
+    if isinstance(error, OSError) and error.errno in _FULL:
+        where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+        return f"{where}{error.strerror}"
+    cause: BaseException | None = error
+    while cause is not None:
+        if getattr(cause, "sqlite_errorname", None) == "SQLITE_FULL":
+            return str(cause)
+        cause = cause.__cause__ or cause.__context__
+    return None
 
 
 def _unmade(error: OSError) -> bool:

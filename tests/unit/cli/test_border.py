@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Message
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import DBAPIError
 from typer.testing import CliRunner
 
 from tidemark import __version__
@@ -224,6 +226,21 @@ def test_output_that_cannot_be_written_is_said_in_one_line() -> None:
 def test_a_full_disk_is_of_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
     assert report(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), as_json=True) == 2
     assert "make room" in json.loads(capsys.readouterr().out)["error"]["next_step"]
+
+
+def test_a_full_disk_below_dagster_is_of_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    """Given a database of SQLite that can grow no more, when SQLAlchemy says so in its own words, then room is asked for."""
+    engine = create_engine("sqlite://")
+    with engine.connect() as database:
+        database.execute(text("CREATE TABLE runs (body BLOB)"))
+        database.execute(text("PRAGMA max_page_count = 2"))
+        with pytest.raises(DBAPIError) as caught:
+            database.execute(text("INSERT INTO runs VALUES (zeroblob(100000))"))
+    engine.dispose()
+    assert report(caught.value, as_json=True) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["message"] == "this machine takes no more: database or disk is full"
+    assert "make room" in error["next_step"]
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
