@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -87,7 +88,10 @@ def main() -> None:
     try:
         find_java()
     except JavaMissing as error:
-        sys.stderr.write(f"{error}\n")
+        command = Path(sys.executable).with_name("tidemark")  # which `make` has not put on the PATH
+        if command.is_relative_to(Path.cwd()):
+            command = command.relative_to(Path.cwd())
+        sys.stderr.write(f"{error}\n".replace("tidemark services", f"{shlex.quote(str(command))} services"))
         raise SystemExit(2) from None
 
 
