@@ -38,7 +38,7 @@ def fetch_artifacts(wanted: Sequence[Artifact], on_progress: OnProgress = silent
     """Make sure that these artifacts are in the cache and whole; raises DownloadFailed."""
     if not _absent(wanted):
         return
-    with _turn(cache_dir() / "fetch.lock"):
+    with _turn(cache_dir() / "fetch.lock", on_progress):
         absent = _absent(wanted)  # another process may have fetched them while we waited
         if absent:
             _Fetch(absent, on_progress).run()
@@ -62,10 +62,15 @@ def _present(artifact: Artifact) -> bool:
 
 
 @contextmanager
-def _turn(lock: Path) -> Iterator[None]:
+def _turn(lock: Path, on_progress: OnProgress) -> Iterator[None]:
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_progress(Event("download", "another process fetches, waiting for it"))
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            on_progress(Event("download", "our turn", finished=True))
         yield
 
 

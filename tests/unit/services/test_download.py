@@ -1,5 +1,6 @@
 """Downloads against a real local web server that can cut lines, lie and count."""
 
+import fcntl
 import hashlib
 import io
 import tarfile
@@ -175,6 +176,24 @@ def test_two_that_fetch_at_once_fetch_once(maven, publish):
         thread.join()
     assert len(maven.requests) == 1
     assert manifest.maven_url().endswith("/maven2")
+
+
+def test_who_waits_for_the_downloads_of_another_says_so(maven, publish, tmp_path):
+    artifact, said, waits = publish("a", BODY), [], threading.Event()
+
+    def show(event):
+        said.append(event.text)
+        waits.set()
+
+    with (tmp_path / "fetch.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        thread = threading.Thread(target=download.fetch, args=(["spark"], show))
+        thread.start()
+        assert waits.wait(10)
+        assert said == ["another process fetches, waiting for it"]
+    thread.join()
+    assert said[1] == "our turn"
+    assert cached(artifact).exists()
 
 
 def test_a_download_that_is_given_up_goes_on_where_it_was_the_next_time(maven, publish):
