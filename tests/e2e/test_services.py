@@ -114,6 +114,17 @@ def test_the_registry_is_as_strict_as_clients_expect(running):
     assert httpx.get(f"{url}/config").json() == {"compatibilityLevel": "BACKWARD"}
 
 
+def test_a_registry_that_an_up_did_not_get_ready_is_made_so_by_the_next(home, running):
+    """Given an `up` that was killed as soon as the registry answered, then the next one, which keeps it, sets its rule."""
+    url = running["schema_registry"]["url"]
+    httpx.put(f"{url}/config", json={"compatibility": "NONE"}).raise_for_status()
+    (home / "registry" / "compatibility-set").unlink()
+    told = cli(home, "up", "--json")
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout)["processes"] == running["processes"]
+    assert httpx.get(f"{url}/config").json() == {"compatibilityLevel": "BACKWARD"}
+
+
 def test_starting_leaves_nothing_behind(home, spark):
     assert spark.sql("SHOW NAMESPACES IN lake").collect() == []
     assert list((home / "warehouse").iterdir()) == []

@@ -51,6 +51,7 @@ class Launch:
     def _one(self, service: Service, pid: int | None) -> None:
         began = time.monotonic()
         if pid is not None and self._answers(service, pid):
+            service.prepare(self._place)  # an `up` that was killed may have left that out
             self._on_progress(Event(service.name, f"up, pid {pid}", finished=True))
             return
         mark = self._mark(service)

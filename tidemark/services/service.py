@@ -36,4 +36,4 @@ class Service(Protocol):
         """Ask the service; False as long as it does not answer."""
 
     def prepare(self, place: Place) -> None:
-        """Whatever has to happen once after it answers and before it counts as up."""
+        """Whatever has to happen once after it answers and before it counts as up; called with every `up`."""
