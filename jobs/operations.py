@@ -199,6 +199,10 @@ def _show_what_is_there(context: dg.OpExecutionContext, contract: "Contract", re
         return
     if state.receipt is None or told_receipt(context.instance, contract) == str(state.receipt):
         return
+    by = state.ledger.run_id if state.ledger else context.run_id
+    run = context.instance.get_run_by_id(by) if by != context.run_id else None
+    if run is not None and not run.is_finished:
+        return  # it goes on, and tells by itself
     for each in published(context.instance, contract, state):
         context.instance.report_runless_asset_event(each)
 

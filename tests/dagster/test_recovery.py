@@ -97,6 +97,18 @@ def test_what_a_replay_has_published_is_a_result(defs, instance, lake, monkeypat
     assert len(results()) == 2
 
 
+def test_a_result_is_left_to_the_run_at_work_that_published_it(defs, instance, lake, calls):
+    """Given a replay that finds nothing to do, when a run at work has committed to the table last, then its result is not told for it; once it has died it is."""
+    orders = dg.AssetKey(["shop", "orders"])
+    part = defs.resolve_job_def("ingest").get_subset(asset_selection={orders})
+    run = instance.create_run_for_job(part, status=dg.DagsterRunStatus.STARTED, asset_selection={orders})
+    lake.tables["shop.orders"] = {"next": {0: 10}, "run_id": run.run_id}
+    for told in (0, 1):
+        assert execute(defs, instance, "replay", quarantine=True).success
+        assert len(instance.fetch_materializations(orders, limit=9).records) == told
+        instance.report_run_failed(run, "it died")
+
+
 def test_a_rollback_names_its_target(defs, instance, lake, calls):
     assert execute(defs, instance, "rollback", snapshot=42).success
     assert execute(defs, instance, "rollback", before="2026-05-01T12:00:00+02:00").success
