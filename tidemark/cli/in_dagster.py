@@ -110,6 +110,9 @@ def _never_left_waiting(instance: DagsterInstance, run_id: str) -> Iterator[None
 def interrupted(result: dg.ExecuteInProcessResult) -> bool:
     """Whether Ctrl-C ended the run, or a signal that ends a command as that does."""
     errors = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
+    errors += [
+        event.job_failure_data.error for event in result.all_events if event.is_run_failure
+    ]  # in no step
     return any(error is not None and error.cls_name == _INTERRUPT for error in errors)
 
 

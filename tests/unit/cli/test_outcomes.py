@@ -165,6 +165,27 @@ def test_a_verb_that_is_interrupted_names_the_command_that_does_it_again(
     assert error["next_step"] == "tidemark replay shop.orders --reason 'as agreed'"
 
 
+def test_a_verb_that_is_interrupted_outside_of_its_step_says_so_too() -> None:
+    """Given a verb whose resource is being opened, when Ctrl-C comes, then it is interrupted, though no step has failed."""
+
+    @dg.resource
+    def opens(_context: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    @dg.op(required_resource_keys={"opens"})
+    def works(_context: object) -> None:
+        raise AssertionError
+
+    @dg.job(resource_defs={"opens": opens})
+    def verb() -> None:
+        works()
+
+    result = verb.execute_in_process(raise_on_error=False)
+    assert not any(event.is_step_failure for event in result.all_events)
+    with pytest.raises(Interrupted):
+        _operation(result, "verb")
+
+
 PLATFORM = """
 kafka: {main: {bootstrap.servers: "127.0.0.1:1"}}
 schema_registry: {main: {url: "http://127.0.0.1:1"}}
