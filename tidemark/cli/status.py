@@ -33,7 +33,7 @@ from tidemark.engine.look.quarantined import CauseCount, causes
 from tidemark.engine.look.status import Facts, Status, judge, waiting_records
 from tidemark.engine.look.tables import hinted, look
 from tidemark.engine.look.upserts import upsert_statuses
-from tidemark.engine.table.absent import not_new
+from tidemark.engine.table.absent import seen_table
 
 _SPARE = ("files", "stream", "headroom", "rows", "published", "quarantined")
 """Columns that a narrow terminal goes without, the first ones first; --json has them all."""
@@ -209,10 +209,8 @@ def quarantine(tables: Sequence[str], *, as_json: bool) -> None:
 
 def _causes(lake: Lake, contract: Contract) -> list[CauseCount]:
     with translated(contract.table):
-        state = lake.state(contract.table, ledger=False)
-        if not state.exists and (why := not_new(lake, contract)):
-            raise why
-        return causes(lake, contract.table, contract.quarantine_table, state.ledger)
+        ledger = seen_table(lake, contract).ledger
+        return causes(lake, contract.table, contract.quarantine_table, ledger)
 
 
 def _unknown(error: Stopped | Outage) -> Mapping[str, Any]:

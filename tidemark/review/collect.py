@@ -57,6 +57,8 @@ OPERATIONS = 50
 """Newest lines of the operations log that are shown."""
 PLANNED = frozenset({"schema_review", "schema_unsupported", "table_incompatible"})
 """States that a plan explains."""
+LOST = frozenset({"table_missing", "ledger_missing"})
+"""States of a table that was loaded, and says no more of what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +227,10 @@ def _review(lake: Lake, known: _Known, facts: Facts, status: Status, current: Cu
     )
     waits, unplanned = _plan(partial(foresee, lake, contract, rules=False), status)
     kept, uncounted_rows = asked(lambda: snapshots_of(table) if table else {})
+    lost = status.state if status.state in LOST and not receipts else None
     faults = {
-        "table": unread or uncounted_rows,
-        "quarantine": uncounted or unread,
+        "table": unread or uncounted_rows or lost,
+        "quarantine": uncounted or unread or lost,
         "operations": known.unlisted,
         "waits": unplanned,
     }

@@ -10,6 +10,7 @@ import pytest
 from dagster import AssetKey, AssetMaterialization, DagsterInstance
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import UnauthorizedError
+from quarantine_rows import SCHEMA
 from typer.testing import CliRunner
 
 from assets.names import OUTCOME
@@ -17,7 +18,7 @@ from tidemark.cli.main import app
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.engine.access import kafka
-from tidemark.engine.access.table_state import UPSERT_OF
+from tidemark.engine.access.table_state import OWNED, UPSERT_OF
 from tidemark.engine.config import discovery
 from tidemark.engine.merge.table import DELETES, KEYS, ORDER
 
@@ -108,6 +109,46 @@ def test_a_table_that_cannot_be_seen_hides_no_other(
     _lose(home, catalog, "shop.known")
     told = CliRunner().invoke(app, [*words, "--json"])
     assert (told.exit_code, json.loads(told.stdout)["error"]["state"]) == (1, "table_missing")
+
+
+@pytest.mark.parametrize("words", [["status", "--quarantine"], ["where", "known", "--key", "k"]])
+def test_a_table_whose_quarantine_cannot_be_seen_is_told_by_its_own_name(
+    home: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """Given two tables of a topic, one of whose quarantine the metadata file is gone, when both are asked, then a script finds the table that it knows; the error names the quarantine."""
+    monkeypatch.setattr(kafka, "TIMEOUT", 0.5)  # no broker is there
+    (home / "contracts" / "asks.yaml").unlink()
+    (home / "contracts" / "again.yaml").write_text("topic: known\ntable: shop.again\nvalue: {format: json}\n")
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
+    catalog.create_namespace("shop")
+    _lose(home, catalog, "shop.again_quarantine")
+    told = CliRunner().invoke(app, [*words, "--json"])
+    (again,) = json.loads(told.stdout)
+    assert (told.exit_code, again["table"]) == (1, "shop.again")
+    assert again["error"]["table"] == "shop.again_quarantine"
+
+
+def test_a_table_whose_ledger_is_lost_is_not_told_as_unread_or_without_a_quarantine(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a loaded table without a receipt whose quarantine has a row, when a record, the quarantine or the state is asked for, then it says that its ledger is lost, and no number; another table of the topic answers."""
+    monkeypatch.setattr(kafka, "TIMEOUT", 0.5)  # no broker is there
+    (home / "contracts" / "asks.yaml").unlink()
+    (home / "contracts" / "again.yaml").write_text("topic: known\ntable: shop.again\nvalue: {format: json}\n")
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
+    catalog.create_namespace("shop")
+    rows = pa.table({"id": pa.array([1], pa.int64())})
+    catalog.create_table("shop.known", rows.schema, properties={OWNED: "known"}).append(rows)
+    place = {"epoch": 0, "partition": 0, "offset": 1, "batch_id": "b"}
+    held = catalog.create_table("shop.known_quarantine", SCHEMA)
+    held.append(pa.Table.from_pylist([place], schema=SCHEMA))
+    for words in (["status", "--quarantine"], ["where", "known", "0:17"]):
+        told = CliRunner().invoke(app, [*words, "--json"])
+        found = {each["table"]: each for each in json.loads(told.stdout)}
+        assert (told.exit_code, found["shop.known"]["error"]["state"]) == (1, "ledger_missing")
+        assert "error" not in found.get("shop.again", {})
+    (known,) = json.loads(CliRunner().invoke(app, ["status", "shop.known", "--json"]).stdout)
+    assert (known["state"], known["quarantined"]) == ("ledger_missing", None)
 
 
 def test_a_table_that_was_loaded_and_is_not_there_is_told_as_a_run_tells_it(

@@ -44,6 +44,13 @@ def look(quarantine, monkeypatch):
     return look
 
 
+def test_without_a_ledger_nobody_knows_which_rows_wait(quarantine):
+    lake = SimpleNamespace(catalog=quarantine.catalog, counted={})
+    assert unresolved(lake, NAME, None) == 0
+    put(quarantine, (0, 0, 3))
+    assert unresolved(lake, NAME, None) is None
+
+
 def put(quarantine, *places):
     rows = [dict(zip(SCHEMA.names[:4], (*place, "b"), strict=True)) for place in places]
     quarantine.append(pa.Table.from_pylist(rows, schema=SCHEMA))

@@ -33,6 +33,7 @@ from tidemark.engine.operate.accept_upsert import accept_upsert
 from tidemark.engine.preview.foresee import foresee
 from tidemark.engine.table.branch import ref_at
 from tidemark.engine.table.operations import Signature
+from tidemark.engine.verify.where import where_offset
 
 ANN = Signature("ann", "it was so", "run-1")
 COLUMNS = Schema(
@@ -47,7 +48,7 @@ MERGED = MergeLedger(append_table="shop.orders", append_uuid="u", append_snapsho
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """Topic orders with two records, and its two tables as runs have left them; no service runs."""
     made = lake_in(tmp_path, f"{ORDERS}upsert: {{keys: [id]}}\n")
-    monkeypatch.setattr(made, "topic", lambda _: Topic("orders", "c", "t", {0: 0}, {0: 2}, {0: 2}))
+    monkeypatch.setattr(made, "topic", lambda _, **__: Topic("orders", "c", "t", {0: 0}, {0: 2}, {0: 2}))
     _load(made, "shop.orders", READ, {})
     _load(made, "shop.orders_current", MERGED, {UPSERT_OF: "shop.orders"})
     return made
@@ -100,7 +101,7 @@ def test_a_table_replaced_by_an_empty_one_is_loaded_once_that_is_accepted(
 def test_a_table_made_by_hand_in_the_place_of_one_is_loaded_once_that_is_accepted(
     lake: Lake, contract: Contract, monkeypatch: pytest.MonkeyPatch, properties: dict[str, str]
 ) -> None:
-    """Given a table that runs have loaded and that somebody has dropped and made again, when it is run or planned, then Dagster's records tell; where they know of no load it is a first one."""
+    """Given a table that runs have loaded and that somebody has dropped and made again, when it is run or planned or a record is looked for, then Dagster's records tell; where they know of no load it is a first one."""
     lake.catalog.drop_table("shop.orders")
     lake.catalog.create_table("shop.orders", COLUMNS, properties=properties)
 
@@ -112,7 +113,10 @@ def test_a_table_made_by_hand_in_the_place_of_one_is_loaded_once_that_is_accepte
         make_plan(lake, contract, "run-1", Limits())
     assert _stops(lake, contract, loaded_before=True) == "ledger_missing"
     assert foresee(lake, contract).verdict in {"apply", "nothing"}
+    assert [each.fate for each in where_offset(lake, contract, 0, 1)] == ["not_yet"]
     monkeypatch.setattr(lake, "loaded", lambda _: True)
+    with pytest.raises(Stopped, match="made in its place"):
+        where_offset(lake, contract, 0, 1)
     with pytest.raises(Stopped) as stopped:
         foresee(lake, contract)
     assert (stopped.value.state, "empty it first" in stopped.value.next_step) == ("ledger_missing", True)

@@ -42,6 +42,7 @@ def test_the_newest_records_of_a_key_are_told_and_a_schema_is_asked_for_once(tmp
     lake = SimpleNamespace(
         catalog=catalog,
         state=lambda table, ledger: read_state(catalog, table, ledger=ledger),
+        loaded=lambda _table: False,
         topic=_down,
         registry=lambda _cluster: SimpleNamespace(versions=versions),
     )

@@ -26,6 +26,7 @@ from tidemark.engine.table.branch import main_at, ref_at
 from tidemark.engine.table.operations import _SCHEMA, log_table
 from tidemark.review import receipts as telling
 from tidemark.review.collect import _Known, _names, _operations, _review, _standing, reviews
+from tidemark.review.pack import page
 from tidemark.review.receipts import cutover_of, fates_of, receipts_of, way_back
 
 
@@ -196,6 +197,22 @@ def test_what_waits_and_cannot_be_asked_is_not_told_as_nothing(tmp_path):
     lake = Lake(load(tmp_path / "platform.yaml", tmp_path / "contracts", environ={}, home=tmp_path))
     found = _waiting(lake)
     assert (found.waits, found.unasked["waits"]) == (None, "registry_down")
+
+
+def test_a_table_that_lost_its_ledger_is_not_told_to_have_published_nothing(tmp_path):
+    """Given a loaded table without a receipt, then the page says why nobody knows, and what is in the table all the same."""
+    lake = lake_in(tmp_path, ORDERS)
+    rows = pa.table({"id": pa.array([1], pa.int64())})
+    lake.catalog.create_table("shop.orders", rows.schema, properties={OWNED: "orders"}).append(rows)
+    contract = lake.configuration.contract("shop.orders")
+    facts = Facts(contract, lake.state("shop.orders", ledger=False), "ledger_missing")
+    stopped = review(contract, state="ledger_missing").status
+    found = _review(lake, _Known(Discovery(), {}, {}, [], {}, None), facts, stopped, None)
+    assert found.unasked == {"table": "ledger_missing", "quarantine": "ledger_missing"}
+    html = page([found], "lake")
+    for untold in ("Nothing was published yet", "Nothing is in quarantine", "none yet"):
+        assert untold not in html
+    assert "1 data files" in html
 
 
 def test_a_stopped_upsert_table_is_told_with_its_plan_and_the_words_of_its_run(tmp_path, monkeypatch):

@@ -56,8 +56,8 @@ class CauseCount:
         }
 
 
-def unresolved(lake: Lake, quarantine: str, ledger: Ledger | None) -> int:
-    """Rows that wait for a remedy and that the ledger covers; 0 when there is no quarantine table.
+def unresolved(lake: Lake, quarantine: str, ledger: Ledger | None) -> int | None:
+    """Rows that wait for a remedy and that the ledger covers; None where there are rows and no ledger to tell which.
 
     Raises:
         Outage: `catalog_down` or `store_down`.
@@ -65,7 +65,7 @@ def unresolved(lake: Lake, quarantine: str, ledger: Ledger | None) -> int:
     with translated(quarantine):
         table = _holding_rows(lake, quarantine)
         if table is None or ledger is None:
-            return 0
+            return 0 if table is None else None
         asked = pending(ledger, table)
         moment = (str(table.metadata.table_uuid), table.metadata.current_snapshot_id, asked)
         known = lake.counted.get(quarantine)

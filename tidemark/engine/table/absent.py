@@ -42,6 +42,22 @@ def not_new(lake: Lake, contract: Contract) -> Stopped | None:
     return gone(lake, contract.table) or why_not_anew(lake, contract)
 
 
+def seen_table(lake: Lake, contract: Contract) -> TableState:
+    """The table as whoever only looks finds it; one that was never loaded is let pass.
+
+    Raises:
+        Stopped: it was loaded, and is not there (`not_new`) or has no ledger any more (`replaced`).
+    """
+    state = lake.state(contract.table, ledger=False)
+    if not state.exists and (why := not_new(lake, contract)):
+        raise why
+    if state.owned and state.ledger_lost:
+        state = lake.state(contract.table)  # says where the ledger was looked for
+    if state.exists and state.ledger is None and lake.loaded(contract.table):
+        raise replaced(contract, state)
+    return state
+
+
 def lost(lake: Lake, contract: Contract) -> Stopped:
     """Of a table that runs have loaded: what keeps it from being made anew, else `table_missing`."""
     missing = Stopped("table_missing", contract.table, _LOADED, topic=contract.topic)

@@ -22,7 +22,7 @@ from tidemark.engine.access.main_history import ancestors
 from tidemark.engine.access.outages import translated
 from tidemark.engine.access.snapshots import is_receipt, ledger_of, made_at
 from tidemark.engine.access.table_state import load, load_written
-from tidemark.engine.table.absent import not_new
+from tidemark.engine.table.absent import seen_table
 from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, as_settled, require_columns
 from tidemark.engine.table.settle import pending
 from tidemark.engine.verify.fates import Answer, TableAndTopic, published, quarantined, silent
@@ -118,9 +118,7 @@ def _place(row: dict[str, Any]) -> tuple[int, int, int]:
 
 def _look(lake: Lake, contract: Contract) -> TableAndTopic:
     with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
-        state = lake.state(contract.table, ledger=False)
-        if not state.exists and (why := not_new(lake, contract)):
-            raise why
+        state = seen_table(lake, contract)
         loaded = load(lake.catalog, contract.table)
         older = filter(is_receipt, ancestors(loaded.metadata, state.head) if loaded else ())
         receipts = [(s.snapshot_id, made_at(s), ledger_of(s, contract.table)) for s in older]
