@@ -42,7 +42,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _topic(_lake: Lake, contract: Contract) -> Topic:
+def _topic(_lake: Lake, contract: Contract, **_options: object) -> Topic:
     ends = dict.fromkeys(range(PARTITIONS[contract.cluster]), 0)
     return Topic(contract.topic, "c", "t", ends, ends, ends)
 

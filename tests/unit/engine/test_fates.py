@@ -62,7 +62,7 @@ def batch(folder: Path, rows: list[tuple[int, datetime]], counts: Counts) -> tup
     lake = SimpleNamespace(
         catalog=catalog,
         state=lambda table, ledger: read_state(catalog, table, ledger=ledger),
-        topic=lambda _contract: Topic("orders", "c", "t", {0: 0}, end, end),
+        topic=lambda _contract, **_: Topic("orders", "c", "t", {0: 0}, end, end),
         platform=SimpleNamespace(kafka={"default": None}),
     )
     return lake, table

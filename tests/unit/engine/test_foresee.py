@@ -253,7 +253,7 @@ def test_a_topic_that_no_schema_tells_of_is_told_where_it_is_not_there_or_has_re
     lake.registry = lambda _: SimpleNamespace(
         versions=lambda _: (), numbers=lambda _: (), compatibility=lambda _: None
     )
-    lake.kafka = lambda _: SimpleNamespace(describe=lambda _: there)
+    lake.kafka = lambda _: SimpleNamespace(describe=lambda _, **__: there)
     found = foresee(
         lake, Contract.model_validate({"topic": "orders", "table": "shop.orders", "value": {"subject": "o"}})
     )
@@ -268,7 +268,7 @@ def test_a_table_that_no_schema_can_make_is_impossible_before_the_first_run_too(
     versions = tuple(RegisteredSchema(n, n, "AVRO", json.dumps({**own, "doc": str(n)})) for n in (1, 2))
     lake.platform.schema_registry = {"main": None}
     lake.registry = lambda _: SimpleNamespace(versions=lambda _: versions, compatibility=lambda _: None)
-    lake.kafka = lambda _: SimpleNamespace(describe=lambda _: {"orders": object()})
+    lake.kafka = lambda _: SimpleNamespace(describe=lambda _, **__: {"orders": object()})
     found = foresee(lake, Contract.model_validate({"topic": "orders", "table": "shop.orders"}))
     assert found.verdict == "impossible"
     [change] = found.changes

@@ -24,7 +24,7 @@ def _record(n: int) -> dict[str, Any]:
     return {**place, "key": b"k", "schema_id": n % 2, "tombstone": False}
 
 
-def _down(_contract: Contract) -> None:
+def _down(_contract: Contract, **_options: object) -> None:
     raise Outage("kafka_down", "-", "no Kafka here")
 
 

@@ -72,7 +72,7 @@ def test_the_receipt_that_resolved_a_quarantined_record_tells_of_it(
     lake: Any = SimpleNamespace(
         catalog=catalog,
         state=lambda table, ledger: read_state(catalog, table, ledger=ledger),
-        topic=lambda _contract: Topic("orders", "c", "t", {0: 0}, {0: 2}, {0: 2}),
+        topic=lambda _contract, **_: Topic("orders", "c", "t", {0: 0}, {0: 2}, {0: 2}),
         platform=SimpleNamespace(kafka={"default": None}),
     )
     [told] = where.where_offset(lake, Contract(topic="orders", table="shop.orders", cluster="default"), 0, 1)

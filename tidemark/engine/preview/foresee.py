@@ -165,7 +165,7 @@ def _unread_topic(lake: Lake, contract: Contract, schemas: TopicSchemas) -> list
 
     Silent when Kafka does not answer.
     """
-    found, _ = asked(lambda: lake.kafka(contract.cluster).describe([contract.topic]))
+    found, _ = asked(lambda: lake.kafka(contract.cluster).describe([contract.topic], one_of_many=True))
     if found is None:
         return []
     topic = found.get(contract.topic)

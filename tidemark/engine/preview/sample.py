@@ -43,7 +43,7 @@ def sample(
     The candidate is the table with every change that is applied or could be approved; without a table, the one that
     a first load would make. `waiting` are records of schemas that not even those changes would let in.
     """
-    topic = lake.topic(contract)
+    topic = lake.topic(contract, one_of_many=True)
     ranges = newest(topic, records)
     grown = approved(state, schemas, plan)
     counts = dict.fromkeys(FATES, 0)

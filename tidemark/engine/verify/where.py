@@ -122,7 +122,7 @@ def _look(lake: Lake, contract: Contract) -> TableAndTopic:
         loaded = load(lake.catalog, contract.table)
         older = filter(is_receipt, ancestors(loaded.metadata, state.head) if loaded else ())
         receipts = [(s.snapshot_id, made_at(s), ledger_of(s, contract.table)) for s in older]
-        topic = quietly(lambda: lake.topic(contract))
+        topic = quietly(lambda: lake.topic(contract, one_of_many=True))
         return TableAndTopic(contract, state, topic, receipts, another(state.ledger, topic), loaded)
 
 
