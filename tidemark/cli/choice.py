@@ -14,16 +14,23 @@ def chosen(configuration: Configuration, tables: Sequence[str]) -> list[Contract
     Raises:
         Refused: there is no such table (with the nearest one), or no contract at all.
     """
-    if not configuration.contracts and configuration.patterns:
-        wanted = ", ".join(f"{each.topics} ({each.file})" for each in configuration.patterns)
-        raise Refused(f"no topic is called like {wanted}", next_step="create one, or mend `topics`")
-    if not configuration.contracts:
-        raise Refused(
-            "there is no contract yet", next_step="write contracts/<topic>.yaml with one line: topic: <topic>"
-        )
+    if why := without_contracts(configuration):
+        raise why
     if not tables:
         return list(configuration.contracts)
     return [configuration.contract(table) for table in dict.fromkeys(tables)]
+
+
+def without_contracts(configuration: Configuration) -> Refused | None:
+    """Why there is no table to choose from."""
+    if configuration.contracts:
+        return None
+    if configuration.patterns:
+        wanted = ", ".join(f"{each.topics} ({each.file})" for each in configuration.patterns)
+        return Refused(f"no topic is called like {wanted}", next_step="create one, or mend `topics`")
+    return Refused(
+        "there is no contract yet", next_step="write contracts/<topic>.yaml with one line: topic: <topic>"
+    )
 
 
 def chosen_both(

@@ -1,6 +1,6 @@
 """Answers of many tables: what one of them waits for hides no other's."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from tidemark.domain.errors import Outage, Stopped
@@ -8,13 +8,13 @@ from tidemark.domain.errors import Outage, Stopped
 T = TypeVar("T")
 
 
-def each_apart(asks: Iterable[Callable[[], T]]) -> tuple[list[T], list[Stopped | Outage]]:
-    """The answers, and why others have none."""
+def each_apart(asks: Mapping[str, Callable[[], T]]) -> tuple[list[T], dict[str, Stopped | Outage]]:
+    """The answers, and by table why others have none; an error may be about a table beside, its quarantine say."""
     found: list[T] = []
-    unknown: list[Stopped | Outage] = []
-    for ask in asks:
+    unknown: dict[str, Stopped | Outage] = {}
+    for table, ask in asks.items():
         try:
             found.append(ask())
         except (Stopped, Outage) as error:
-            unknown.append(error)
+            unknown[table] = error
     return found, unknown

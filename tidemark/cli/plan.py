@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from tidemark.cli.border import FINDING
-from tidemark.cli.choice import chosen_both
+from tidemark.cli.choice import chosen_both, without_contracts
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_records import loaded
 from tidemark.cli.each_table import each_apart
@@ -23,34 +23,42 @@ from tidemark.engine.preview.sample import FATES
 
 
 def plan(tables: Sequence[str], *, sample: int, as_json: bool) -> None:
-    """Exit code 1 when something awaits review or cannot be done, or the plan of a table cannot be made now."""
+    """Exit code 1 when something awaits review or cannot be done, or the plan of a table cannot be made now.
+
+    Raises:
+        Refused: there is no such table; or no contract, and no table that one has left.
+    """
     configuration = load_contracts()
     lake = Lake(configuration)
-    contracts, upserts = chosen_both(configuration, tables)
+    nothing = None if tables else without_contracts(configuration)
+    contracts, upserts = chosen_both(configuration, tables) if not nothing else ([], {})
     lake.loaded = loaded([*(each.table for each in contracts), *upserts])
-    asked: list[Callable[[], Foresight]] = [
-        partial(foresee, lake, contract, sample=sample) for contract in contracts
-    ]
-    asked += [partial(foresee_upsert, lake, current) for current in upserts.values()]
-    found, unknown = each_apart(asked)
+    asked: dict[str, Callable[[], Foresight]] = {
+        each.table: partial(foresee, lake, each, sample=sample) for each in contracts
+    }
+    asked |= {table: partial(foresee_upsert, lake, current) for table, current in upserts.items()}
+    found, untold = each_apart(asked)
+    unknown: list[tuple[str | None, Stopped | Outage]] = list(untold.items())
     try:
         found += [] if tables else foresee_releases(lake)
     except (Outage, Stopped) as failed:
-        unknown = unknown or [failed]
+        unknown = unknown or [(failed.fields["table"], failed)]
+    if nothing and not (found or unknown):
+        raise nothing
     if as_json:
-        print_json([*(each.as_json() for each in found), *map(_unknown, unknown)])
+        print_json([*(each.as_json() for each in found), *(_unknown(*each) for each in unknown)])
     else:
         _show(found, upserts, sources=bool(tables))
-        for error in unknown:
+        for _, error in unknown:
             show_error(error.message, error.next_step)
     if unknown or any(each.verdict in {"review", "impossible"} for each in found):
         raise typer.Exit(FINDING)
 
 
-def _unknown(error: Stopped | Outage) -> Mapping[str, Any]:
+def _unknown(table: str | None, error: Stopped | Outage) -> Mapping[str, Any]:
     """The shape of `plan --json` for a table whose plan cannot be made now, or for those that no contract names."""
-    nothing = Foresight(error.table, "", "nothing", ()).as_json()
-    return {**nothing, "table": error.fields["table"], "verdict": None, "error": error.as_json()}
+    nothing = Foresight("", "", "nothing", ()).as_json()
+    return {**nothing, "table": table, "verdict": None, "error": error.as_json()}
 
 
 def _show(found: Sequence[Foresight], upserts: Mapping[str, UpsertTable], *, sources: bool) -> None:

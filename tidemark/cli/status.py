@@ -193,15 +193,15 @@ def quarantine(tables: Sequence[str], *, as_json: bool) -> None:
     configuration = load_contracts()
     lake, (contracts, _) = Lake(configuration), chosen_both(configuration, tables)
     lake.loaded = loaded([each.table for each in contracts])
-    seen_ones, unknown = each_apart(partial(_causes, lake, contract) for contract in contracts)
+    seen_ones, unknown = each_apart({each.table: partial(_causes, lake, each) for each in contracts})
     if unknown and not seen_ones:
-        raise unknown[0]
+        raise next(iter(unknown.values()))
     found = list(chain.from_iterable(seen_ones))
     if as_json:
-        print_json([*(each.as_json() for each in found), *map(_unknown, unknown)])
+        print_json([*(each.as_json() for each in found), *(_unknown(*each) for each in unknown.items())])
     else:
         _show_causes(found)
-        for error in unknown:
+        for error in unknown.values():
             show_error(error.message, error.next_step)
     if unknown:
         raise typer.Exit(FINDING)
@@ -213,9 +213,9 @@ def _causes(lake: Lake, contract: Contract) -> list[CauseCount]:
         return causes(lake, contract.table, contract.quarantine_table, ledger)
 
 
-def _unknown(error: Stopped | Outage) -> Mapping[str, Any]:
+def _unknown(table: str, error: Stopped | Outage) -> Mapping[str, Any]:
     """The shape of `status --quarantine --json` for a table that cannot be seen."""
-    return {**CauseCount(error.table, "").as_json(), "cause": None, "error": error.as_json()}
+    return {**CauseCount(table, "").as_json(), "cause": None, "error": error.as_json()}
 
 
 def _show_causes(found: Sequence[CauseCount]) -> None:

@@ -40,21 +40,22 @@ def where(topic: str, place: str | None, key: str | None, *, as_json: bool) -> N
         raise _unread(configuration, topic)
     lake, wanted = Lake(configuration), None if key is None else _keys(key)
     lake.loaded = loaded([each.table for each in fed])
-    told, unknown = each_apart(partial(_answers, lake, each, place, wanted) for each in fed)
+    told, unknown = each_apart({each.table: partial(_answers, lake, each, place, wanted) for each in fed})
     found = [each for each in told if not isinstance(each, Refused)]
     beyond = list(dict.fromkeys(each.message for each in told if isinstance(each, Refused)))
     if unknown and not found:
-        raise unknown[0]
+        raise next(iter(unknown.values()))
     if beyond and not found:
         raise Refused("; ".join(beyond), next_step="name one of these")
     for message in beyond:
         console(as_json=True).print(message)
     answers = list(chain.from_iterable(found))
     if as_json:
-        print_json([*(each.as_json() for each in answers), *(_unknown(topic, each) for each in unknown)])
+        untold = (_unknown(topic, *each) for each in unknown.items())
+        print_json([*(each.as_json() for each in answers), *untold])
     else:
         _show(answers)
-        for error in unknown:
+        for error in unknown.values():
             show_error(error.message, error.next_step)
     if unknown or any(each.lost for each in answers):
         raise typer.Exit(FINDING)

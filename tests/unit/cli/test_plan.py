@@ -187,6 +187,7 @@ def test_a_table_whose_name_before_runs_have_loaded_is_not_planned_anew_while_th
     told = CliRunner().invoke(app, ["plan", "--json"])
     (known, *_) = json.loads(told.stdout)
     assert (told.exit_code, known["verdict"], known["error"]["state"]) == (1, None, "table_missing")
+    assert (known["table"], known["error"]["table"]) == ("shop.known", "old.known")
 
 
 def test_an_upsert_table_that_was_merged_and_is_not_there_is_planned_as_a_run_tells_it(
@@ -279,3 +280,21 @@ def test_plans_are_shown_though_nobody_could_look_for_tables_without_a_contract(
     known, others = json.loads(told.stdout)
     assert (told.exit_code, known["table"], "error" in known) == (1, "shop.known", False)
     assert (others["table"], others["verdict"], others["error"]["state"]) == (None, None, "permission_denied")
+
+
+def test_tables_that_the_last_contract_has_left_are_planned(home: Path) -> None:
+    """Given no contract, when all is planned, then that is bad use; not where a table of ours is left: it is released."""
+    for each in (home / "contracts").iterdir():
+        each.unlink()
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
+    catalog.create_namespace("shop")
+    told = CliRunner().invoke(app, ["plan", "--json"])
+    assert (told.exit_code, json.loads(told.stdout)["error"]["message"]) == (2, "there is no contract yet")
+    rows = pa.table({"id": pa.array([1], pa.int64())})
+    ledger = Ledger(cluster_id="c", topic_id="t", topic="known", next={0: 1})
+    catalog.create_table("shop.known", rows.schema, properties={OWNED: "known"}).append(
+        rows, snapshot_properties={LEDGER_PROPERTY: ledger.to_json()}
+    )
+    told = CliRunner().invoke(app, ["plan", "--json"])
+    (known,) = json.loads(told.stdout)
+    assert (told.exit_code, known["table"], known["changes"][0]["kind"]) == (0, "shop.known", "release")
