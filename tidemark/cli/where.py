@@ -91,7 +91,7 @@ def _answers(
 ) -> list[Answer] | Refused:
     """Refused where the topic of this table has no such partition: that of another cluster may."""
     if keys is not None:
-        return [answer for key in keys for answer in where_key(lake, contract, key)]
+        return [answer for key in keys for answer in _of_key(lake, contract, key)]
     named = _PLACE.fullmatch(place or "")
     if named is None:
         raise typer.BadParameter(f"{place} is not PARTITION:OFFSET")
@@ -101,9 +101,17 @@ def _answers(
         return beyond
 
 
-def _unknown(topic: str, error: Stopped | Outage) -> Mapping[str, Any]:
+def _of_key(lake: Lake, contract: Contract, key: bytes) -> list[Answer]:
+    answers, records = where_key(lake, contract, key)
+    if records > len(answers):
+        said = f"{contract.table}: the newest {len(answers)} of {records} records of this key"
+        console(as_json=True).print(said)
+    return answers
+
+
+def _unknown(topic: str, table: str, error: Stopped | Outage) -> Mapping[str, Any]:
     """The shape of `where --json` for a table that cannot be seen."""
-    place = {"table": error.table, "topic": topic, "partition": None, "offset": None}
+    place = {"table": table, "topic": topic, "partition": None, "offset": None}
     return {**place, "fate": None, "meaning": "", "why": error.message, "error": error.as_json()}
 
 

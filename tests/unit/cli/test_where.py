@@ -16,6 +16,7 @@ from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.engine.access import kafka
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config import discovery
+from tidemark.engine.verify.where import MOST
 
 PLATFORM = """
 kafka: {main: {bootstrap.servers: "127.0.0.1:1"}, other: {bootstrap.servers: "127.0.0.1:1"}}
@@ -95,25 +96,7 @@ def test_a_record_that_is_nested_deep_is_shown_without_its_depth(
     """Given a quarantined record with lists in lists, when it is asked for, then the cause is shown, and JSON has the depth."""
     monkeypatch.setattr(kafka, "TIMEOUT", 0.5)  # no broker is there
     (home / "contracts" / "other.yaml").unlink()
-    catalog = SqlCatalog("lake", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
-    catalog.create_namespace("main")
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    place = {"topic": "orders", "epoch": 0, "partition": 0, "offset": 0, "timestamp": at, "schema_id": 0}
-    held = {
-        "value": b"[" * 600 + b"]" * 600,
-        "cause": "undecodable",
-        "detail": "a list",
-        "quarantined_at": at,
-    }
-    marks = {"run_id": "r", "batch_id": "b", "resolved_by": "", "resolved_at": at}
-    rows = [{**place, "key": b"k", **held, **marks}]
-    kept = pa.Table.from_pylist(rows).schema
-    rows[0] |= {"resolved_by": None, "resolved_at": None}
-    catalog.create_table("main.orders_quarantine", kept).append(pa.Table.from_pylist(rows, kept))
-    ledger = Ledger(cluster_id="c", topic_id="t", topic="orders", start={0: 0}, next={0: 1})
-    row = pa.Table.from_pylist([{"_kafka": {**place, "offset": 1, "key": b"", "tombstone": False}}])
-    made = catalog.create_table("main.orders", row.schema)
-    made.append(row, snapshot_properties={LEDGER_PROPERTY: ledger.to_json()})
+    _quarantined(home, [b"[" * 600 + b"]" * 600])
     words = ["where", "orders", "--key", "k"]
     (found,) = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert str(found["record"]["decoded"]).startswith("[" * 600)
@@ -121,3 +104,37 @@ def test_a_record_that_is_nested_deep_is_shown_without_its_depth(
     assert shown.exit_code == 0
     assert "cause: undecodable" in shown.stdout
     assert "decoded: nested too deep" in shown.stdout
+
+
+def test_of_a_key_with_many_records_is_told_how_many_are_not_shown(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given more records of a key than are told, then stderr says of how many; not where all are there."""
+    monkeypatch.setattr(kafka, "TIMEOUT", 0.5)  # no broker is there
+    (home / "contracts" / "other.yaml").unlink()
+    _quarantined(home, [b"x"] * MOST)
+    words = ["where", "orders", "--key", "k", "--json"]
+    told = CliRunner().invoke(app, words)
+    assert (len(json.loads(told.stdout)), "of this key" in told.stderr) == (MOST, False)
+    _quarantined(home, [b"x"])
+    told = CliRunner().invoke(app, words)
+    assert len(json.loads(told.stdout)) == MOST
+    assert f"main.orders: the newest {MOST} of {MOST + 1} records of this key" in told.stderr
+
+
+def _quarantined(home: Path, values: list[bytes]) -> None:
+    """Records of main.orders, all of offset 0 and key `k`, that wait in its quarantine; the table itself has another."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
+    catalog.create_namespace_if_not_exists("main")
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    place = {"topic": "orders", "epoch": 0, "partition": 0, "offset": 0, "timestamp": at, "schema_id": 0}
+    held = {"cause": "undecodable", "detail": "a list", "quarantined_at": at}
+    marks = {"run_id": "r", "batch_id": "b", "resolved_by": "", "resolved_at": at}
+    kept = pa.Table.from_pylist([{**place, "key": b"k", "value": b"", **held, **marks}]).schema
+    rows = [{**place, "key": b"k", "value": each, **held, "run_id": "r", "batch_id": "b"} for each in values]
+    quarantine = catalog.create_table_if_not_exists("main.orders_quarantine", kept)
+    quarantine.append(pa.Table.from_pylist(rows, kept))
+    ledger = Ledger(cluster_id="c", topic_id="t", topic="orders", start={0: 0}, next={0: 1})
+    row = pa.Table.from_pylist([{"_kafka": {**place, "offset": 1, "key": b"", "tombstone": False}}])
+    made = catalog.create_table_if_not_exists("main.orders", row.schema)
+    made.append(row, snapshot_properties={LEDGER_PROPERTY: ledger.to_json()})

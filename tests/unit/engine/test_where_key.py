@@ -46,7 +46,8 @@ def test_the_newest_records_of_a_key_are_told_and_a_schema_is_asked_for_once(tmp
         topic=_down,
         registry=lambda _cluster: SimpleNamespace(versions=versions),
     )
-    told = where_key(lake, Contract(topic="orders", table="shop.orders"), b"k")  # type: ignore[arg-type]
+    told, records = where_key(lake, Contract(topic="orders", table="shop.orders"), b"k")  # type: ignore[arg-type]
+    assert records == many
     assert [each.offset for each in told] == list(range(many - 1, many - MOST - 1, -1))
     assert [each.facts["schema"]["version"] for each in told[:2]] == [3, None]
     assert len(asked) == 2
@@ -85,9 +86,10 @@ def test_all_others_of_a_key_are_let_go_as_they_are_read(tmp_path: Path) -> None
         configuration=SimpleNamespace(contracts=()),
     )
     tracemalloc.start()
-    told = where_key(lake, Contract(topic="orders", table="shop.orders"), b"k")
+    told, records = where_key(lake, Contract(topic="orders", table="shop.orders"), b"k")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 12e6, f"{peak / 1e6:.0f} MB"
+    assert records == many + 1
     assert [(a.offset, a.fate) for a in told[:2]] == [(many, "quarantined"), (many - 1, "published")]
     assert told[1].facts["was_quarantined"]["resolved_by"] == "ada"

@@ -7,7 +7,7 @@ offsets, the receipts and the quarantine do not say, Kafka is asked for.
 import heapq
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, count
 from typing import Any
 
 from pyiceberg.expressions import BooleanExpression, EqualTo
@@ -89,16 +89,18 @@ def _in_epoch(
     return silent(lake, table, answer, held, epoch)
 
 
-def where_key(lake: Lake, contract: Contract, key: bytes) -> list[Answer]:
-    """Every row and quarantined record of a Kafka key, newest first, among the records that were read."""
+def where_key(lake: Lake, contract: Contract, key: bytes) -> tuple[list[Answer], int]:
+    """Rows and quarantined records of a Kafka key among the records that were read: the newest `MOST`, and how many."""
     table = _look(lake, contract)
     held = EqualTo(term="key", value=key)
     waits = (row for row in _quarantined(lake, table, held) if row[OPEN])
+    number, rows = count(), _rows(lake, table, EqualTo(term="_kafka.key", value=key))
     found = heapq.nlargest(
         MOST,
-        chain(_rows(lake, table, EqualTo(term="_kafka.key", value=key)), waits),
+        (row for row, _ in zip(chain(rows, waits), number, strict=False)),
         key=lambda row: (row["timestamp"], row["partition"], row["offset"]),
     )
+    records = next(number)
     places = {_place(row) for row in found if OPEN not in row}
     marks = [r for r in _quarantined(lake, table, held) if _place(r) in places] if places else []
     answers = []
@@ -109,7 +111,7 @@ def where_key(lake: Lake, contract: Contract, key: bytes) -> list[Answer]:
         else:
             mine = [r for r in marks if _place(r) == _place(row)]
             answers.append(published(lake, table, place, [row], mine))
-    return answers
+    return answers, records
 
 
 def _place(row: dict[str, Any]) -> tuple[int, int, int]:
