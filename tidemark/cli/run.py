@@ -2,8 +2,9 @@
 
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -25,7 +26,8 @@ from tidemark.cli.status import seen, statuses_of
 from tidemark.cli.unrun import OutcomeJson, as_append, as_outcome, unless_paused
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Refused, TidemarkError
+from tidemark.domain.config.upsert import UpsertTable
+from tidemark.domain.errors import Outage, Refused, TidemarkError
 from tidemark.domain.outcome import Outcome
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
@@ -35,6 +37,7 @@ from tidemark.engine.look.run_outcome import outcome_of
 
 _NOTHING_SEEN: frozenset[State] = frozenset({"kafka_down", "catalog_down"})
 """States in which a look finds no ends, or not what is published."""
+_CUT_OFF = "it was interrupted"
 
 
 def run(tables: Sequence[str], by: str, reason: str, *, dry_run: bool, as_json: bool) -> None:
@@ -47,35 +50,24 @@ def run(tables: Sequence[str], by: str, reason: str, *, dry_run: bool, as_json: 
     tags = _signed(by, reason)
     run_ids = [str(uuid.uuid4()), str(uuid.uuid4())]
     outcomes: list[OutcomeJson] = []
-    told: Mapping[str, OutcomeJson] = {}
-    why, cut_off = None, False
+    cut_off = False
     with dagster_instance() as instance, watching(configuration, contracts, as_json=as_json):
         if contracts:
             keys = [table_key(each.table) for each in contracts]
             result = execute(instance, INGEST, run_id=run_ids[0], assets=keys, tags=tags)
             told, why, cut_off = _told_of(result)
-            outcomes += [
-                told.get(each.table)
-                or (
-                    _not_caught_up(configuration, each, run_ids[0], why)
-                    if why
-                    else _nothing_to_do(each.table)
-                )
-                for each in contracts
-            ]
-        if upserts:
-            if not cut_off:
-                keys = [table_key(table) for table in upserts]
-                result = execute(instance, MERGE, run_id=run_ids[1], assets=keys, tags=tags)
-                told, why, cut_off = _told_of(result)
-            above = {each["table"]: each for each in outcomes}
-            untold = [] if why else [each.append for table, each in upserts.items() if table not in told]
-            above |= _looked_at(configuration, [each for each in untold if each.table not in above])
-            outcomes += [
-                told.get(table)
-                or (_unmerged(table, why) if why else as_append(table, above[each.append.table]))
-                for table, each in upserts.items()
-            ]
+            if why:
+                untold = [each for each in contracts if each.table not in told]
+                told |= _not_caught_up(configuration, untold, run_ids[0], why)
+            outcomes += [told.get(each.table) or _nothing_to_do(each.table) for each in contracts]
+        if cut_off:
+            outcomes += [_unmerged(table, _CUT_OFF) for table in upserts]
+        elif upserts:
+            merge = partial(
+                execute, instance, MERGE, run_id=run_ids[1], assets=[*map(table_key, upserts)], tags=tags
+            )
+            merged, cut_off = _merged(configuration, upserts, merge, outcomes)
+            outcomes += merged
     if as_json:
         print_json(outcomes)
     else:
@@ -86,6 +78,28 @@ def run(tables: Sequence[str], by: str, reason: str, *, dry_run: bool, as_json: 
         _remember(configuration, contracts, outcomes)
     if any(each["error"] for each in outcomes):
         raise typer.Exit(FINDING)
+
+
+def _merged(
+    configuration: Configuration,
+    upserts: Mapping[str, UpsertTable],
+    merge: Callable[[], dg.ExecuteInProcessResult],
+    ingested: Sequence[OutcomeJson],
+) -> tuple[list[OutcomeJson], bool]:
+    """Outcomes of upsert tables, and whether it was interrupted: be it before a step, what was `ingested` is told."""
+    told: Mapping[str, OutcomeJson] = {}
+    above = {each["table"]: each for each in ingested}
+    try:
+        told, why, cut_off = _told_of(merge())
+        untold = [] if why else [each.append for table, each in upserts.items() if table not in told]
+        above |= _looked_at(configuration, [each for each in untold if each.table not in above])
+    except KeyboardInterrupt:
+        why, cut_off = _CUT_OFF, True
+    outcomes = [
+        told.get(table) or (_unmerged(table, why) if why else as_append(table, above[each.append.table]))
+        for table, each in upserts.items()
+    ]
+    return outcomes, cut_off
 
 
 def _signed(by: str, reason: str) -> dict[str, str]:
@@ -109,7 +123,7 @@ def _remember(
 def _told_of(result: dg.ExecuteInProcessResult) -> tuple[dict[str, OutcomeJson], str | None, bool]:
     """Outcomes by table, why there are no more if it ended early, and whether the run was interrupted."""
     cut_off = interrupted(result)
-    why = "it was interrupted" if cut_off else ended_early(result.all_events)
+    why = _CUT_OFF if cut_off else ended_early(result.all_events)
     return told_by(result.all_events), why, cut_off
 
 
@@ -164,13 +178,22 @@ def ended_early(events: Sequence[dg.DagsterEvent]) -> str | None:
     return next((event.message or "" for event in events if event.is_run_failure), None) or "it was cut off"
 
 
-def _not_caught_up(configuration: Configuration, contract: Contract, run_id: str, why: str) -> OutcomeJson:
-    """Of a run that ended without a word about a table, the table itself knows what it did."""
-    error = _unfinished(contract.table, "it had caught up", why)
-    try:
-        return outcome_of(Lake(configuration), contract, run_id, error).as_json()
-    except TidemarkError:
-        return Outcome(contract.table, state="failed", error=error).as_json()
+def _not_caught_up(
+    configuration: Configuration, contracts: Sequence[Contract], run_id: str, why: str
+) -> dict[str, OutcomeJson]:
+    """Of a run that ended without a word about tables, they know themselves what it did, as far as they answer."""
+    lake, found, silent = Lake(configuration), dict[str, OutcomeJson](), False
+    for contract in contracts:
+        error = _unfinished(contract.table, "it had caught up", why)
+        outcome = Outcome(contract.table, state="failed", error=error)
+        try:
+            outcome = outcome if silent else outcome_of(lake, contract, run_id, error)
+        except Outage:  # the next one would wait as long
+            silent = True
+        except TidemarkError:
+            pass
+        found[contract.table] = outcome.as_json()
+    return found
 
 
 def _unfinished(table: str, before: str, why: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from assets.runs.snapshot_ids import ids_as_numbers, ids_as_text
+from jobs.upsert import MERGE
 from tidemark.cli.border import FINDING, INTERRUPTED, report
 from tidemark.cli.change import _operation, remade
 from tidemark.cli.contracts import load_contracts
@@ -28,6 +29,7 @@ from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.kafka import KafkaAdmin
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
+from tidemark.engine.look.run_outcome import outcome_of
 from tidemark.engine.look.status import Facts, judge
 
 KEYS = ["table", "state", "commits", "rows", "from", "next", "snapshot_id", "seconds", "error"]
@@ -227,6 +229,52 @@ def test_a_run_that_is_interrupted_tells_of_upsert_tables_too(
     assert list(outcomes) == ["shop.orders", "shop.orders_current"]
     assert {each["error"]["kind"] for each in outcomes.values()} == {"Unfinished"}
     assert all(list(each) == KEYS for each in outcomes.values())
+
+
+@pytest.mark.usefixtures("home")
+def test_a_run_that_is_interrupted_before_its_merge_tells_what_was_published(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Given a table and its upsert table, when Ctrl-C comes after the ingest and before the merge has begun, then a script reads what was published."""
+    published = ids_as_text(Outcome("shop.orders", "fresh", commits=2).as_json())
+
+    @dg.asset(key=["shop", "orders"])
+    def orders() -> dg.MaterializeResult[None]:
+        return dg.MaterializeResult(metadata={"tidemark/outcome": published})
+
+    def execute(_instance: object, job: str, **_options: object) -> dg.ExecuteInProcessResult:
+        if job == MERGE:
+            signal.raise_signal(signal.SIGINT)
+        return dg.materialize([orders])
+
+    monkeypatch.setattr("tidemark.cli.run.execute", execute)
+    told = CliRunner().invoke(app, ["run", "--json"])
+    orders_told, current = json.loads(told.stdout)
+    assert (told.exit_code, orders_told["commits"], orders_told["error"]) == (INTERRUPTED, 2, None)
+    assert (current["table"], current["error"]["kind"]) == ("shop.orders_current", "Unfinished")
+
+
+@pytest.mark.usefixtures("home")
+def test_a_catalog_that_does_not_answer_is_asked_once_what_an_interrupted_run_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given two tables and a catalog that is down, when Ctrl-C ends their run, then one look is enough to tell that nobody knows."""
+    (tmp_path / "contracts" / "carts.yaml").write_text("topic: carts\ntable: shop.carts\n")
+    asked: list[object] = []
+    ingest = job_of("ingest", lambda: signal.raise_signal(signal.SIGINT))
+
+    def look(*of: Any) -> Outcome:
+        asked.append(of)
+        return outcome_of(*of)
+
+    monkeypatch.setattr("tidemark.cli.run.outcome_of", look)
+    monkeypatch.setattr(
+        "tidemark.cli.run.execute", lambda *_, **__: ingest.execute_in_process(raise_on_error=False)
+    )
+    told = CliRunner().invoke(app, ["run", "shop.carts", "shop.orders", "--json"])
+    kinds = {each["table"]: each["error"]["kind"] for each in json.loads(told.stdout)}
+    assert (told.exit_code, len(asked)) == (INTERRUPTED, 1)
+    assert kinds == dict.fromkeys(("shop.carts", "shop.orders", "shop.orders_current"), "Unfinished")
 
 
 @pytest.mark.usefixtures("home")
