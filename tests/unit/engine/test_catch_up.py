@@ -114,6 +114,22 @@ def test_a_spark_server_that_is_down_is_waited_for_once_though_tables_between_ar
     assert slept == [1, 2, 4] * 2
 
 
+def test_a_registry_that_is_down_is_waited_for_once_though_tables_between_need_none(lake, monkeypatch):
+    """Given a registry that is gone, when tables that need it and others that publish are run by hand, then the waits of one are enough."""
+    slept = []
+    monkeypatch.setattr(catch_up_module.time, "sleep", slept.append)
+    commit = Commit("shop.orders", 1, {}, {0: 5}, {0: Counts(3, 3)}, frozenset(), NOON, {}, 1, 100, NOON)
+
+    def down(_goal):
+        raise Outage("registry_down", "shop.orders", "no answer")
+
+    for _ in range(3):
+        drained(lake, "shop.orders", lambda: None, down, lambda: False)
+        answers = iter([commit, None])
+        drained(lake, "shop.carts", lambda: None, lambda _goal, left=answers: next(left), lambda: False)
+    assert slept == [1, 2, 4]
+
+
 def test_a_cluster_that_does_not_answer_is_asked_once_more_for_all_tables_of_a_run(lake, monkeypatch):
     """Given a dead cluster, when a run has looked and tells of many tables, or many are begun by hand, then one waits for it again; a batch asks in earnest."""
     monkeypatch.setattr(kafka, "TIMEOUT", 2)

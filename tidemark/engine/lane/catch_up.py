@@ -18,8 +18,11 @@ T = TypeVar("T")
 RETRIES = 3
 """New attempts after an outage, with 1, 2 and 4 seconds between them."""
 _WAIT = 2.0**RETRIES - 1
-_OF_ALL: frozenset[State] = frozenset({"catalog_down", "spark_down"})
-"""Outages of what every table needs: one that has waited for it in vain has done so for those that come next."""
+_OF_ALL: frozenset[State] = frozenset({"catalog_down", "registry_down", "spark_down"})
+"""Outages of what many tables need: one that has waited for it in vain has done so for those that come next.
+
+What is published does not tell of a registry, which not every table needs: that one is down until the time is over.
+"""
 
 
 def catch_up(
@@ -85,8 +88,8 @@ def through_outages(lake: Lake, attempt: Callable[[], T], stop: Callable[[], boo
             turn += 1
         else:
             lake.waited_for.pop("catalog_down", None)
-            if isinstance(found, Commit):  # a table that is level, or a look, has asked nothing else
-                lake.waited_for.clear()
+            if isinstance(found, Commit):  # a table that is level, or a look, has not asked Spark
+                lake.waited_for.pop("spark_down", None)
             return found
 
 
