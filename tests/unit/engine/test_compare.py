@@ -5,11 +5,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Refused
+from tidemark.domain.errors import Outage, Refused
 from tidemark.engine.config.discovery import Discovery
 from tidemark.engine.verify.compare import _hidden, _Opened, compare
 from tidemark.engine.verify.comparison import Wanted
@@ -42,6 +43,22 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_what_cannot_be_done_is_refused(lake: Any, wanted: Wanted, says: str) -> None:
     with pytest.raises(Refused, match=says):
         compare(lake, "shop.a", "shop.b", wanted)
+
+
+def test_spark_that_dies_while_it_compares_is_an_outage(lake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a server that is gone when the columns are asked for, then that is a state with its remedy, no fault of ours."""
+
+    class Gone:
+        @property
+        def schema(self) -> StructType:
+            raise SparkConnectGrpcException("StatusCode.UNAVAILABLE: failed to connect to all addresses")
+
+    rows: Any = Gone()
+    module = "tidemark.engine.verify.compare._opened"
+    monkeypatch.setattr(module, lambda _, table: _Opened(table, None, None, rows))
+    with pytest.raises(Outage) as raised:
+        compare(lake, "shop.a", "shop.b", Wanted(keys=("id",)))
+    assert (raised.value.state, raised.value.table) == ("spark_down", "shop.a")
 
 
 def test_a_word_is_no_table() -> None:

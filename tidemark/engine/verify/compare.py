@@ -56,7 +56,8 @@ def compare(lake: Lake, table: str, other: str, wanted: Wanted, seen: Discovery 
         Outage: the catalog, the store or Spark does not answer.
     """
     one, another = _opened(lake, table), _opened(lake, other)
-    found = _compared(lake, one, another, wanted, seen)
+    with translated(table):
+        found = _compared(lake, one, another, wanted, seen)
     loose = [each for each in (one, another) if not each.pinned]
     if any(_opened(lake, each.table).snapshot_id != each.snapshot_id for each in loose):
         return compare(lake, table, other, wanted, seen)  # to the head that has come Spark can be pinned
