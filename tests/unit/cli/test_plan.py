@@ -18,6 +18,7 @@ from tidemark.cli.main import app
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.engine.access import kafka
+from tidemark.engine.access.kafka import KafkaAdmin
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF
 from tidemark.engine.config import discovery
 from tidemark.engine.merge.table import DELETES, KEYS, ORDER
@@ -298,3 +299,20 @@ def test_tables_that_the_last_contract_has_left_are_planned(home: Path) -> None:
     told = CliRunner().invoke(app, ["plan", "--json"])
     (known,) = json.loads(told.stdout)
     assert (told.exit_code, known["table"], known["changes"][0]["kind"]) == (0, "shop.known", "release")
+
+
+@pytest.mark.parametrize("words", [["plan", "--sample", "5"], ["where", "known", "0:5"]])
+def test_a_cluster_that_does_not_answer_is_waited_for_by_two_tables_of_many(
+    home: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """Given five tables of a dead cluster, when all are planned with a sample, or a record is looked for, then it is asked twice, and each table answers or says why not."""
+    monkeypatch.setattr(kafka, "TIMEOUT", 2)
+    (home / "contracts" / "asks.yaml").unlink()
+    for n in range(4):
+        said = f"topic: known\ntable: shop.t{n}\nvalue: {{format: json, fields: {{id: bigint}}}}\n"
+        (home / "contracts" / f"t{n}.yaml").write_text(said)
+    asked: list[KafkaAdmin] = []
+    ask = KafkaAdmin.cluster_id
+    monkeypatch.setattr(KafkaAdmin, "cluster_id", lambda admin: asked.append(admin) or ask(admin))
+    told = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert (len(told), len(asked)) == (5, 2)
