@@ -142,7 +142,7 @@ def test_every_act_is_one_row_in_the_log_also_when_it_died_before_it_was_written
 def comes_from(table, plan):
     """Everything that `where` tells of a row, by what the test knows itself."""
     ledger, topic = table.ledger, table.topic
-    (found,) = [each.as_json() for each in where_key(table.lakehouse.lake, table.contract, b"21")]
+    (found,) = [each.as_json() for each in where_key(table.lakehouse.lake, table.contract, b"21")[0]]
     at = {name: found[name] for name in ("topic", "partition", "offset", "fate")}
     assert at == {"topic": topic.name, "partition": 1, "offset": 10, "fate": "published"}
     receipt = {

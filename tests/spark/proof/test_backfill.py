@@ -434,7 +434,7 @@ def test_another_topic_is_read_by_its_own_subject(lakehouse):
     told = done(table, source=f"topic:{old.name}", since=AGES[0], until=moved, cutover=True)
     assert (told["cutover"]["rows"], table.ids()) == (5, list(range(10)))
     lake, contract = lakehouse.lake, table.contract
-    [row], [waits] = (where_key(lake, contract, key) for key in (b"4", b"bad"))
+    [row], [waits] = (where_key(lake, contract, key)[0] for key in (b"4", b"bad"))
     assert (row.topic, row.fate, waits.topic, waits.fate) == (old.name, "published", old.name, "quarantined")
     assert f"the backfill from {old.name} anew" in waits.facts["next_step"]
     told = replay_quarantine(lake, contract, Selection(), DRY).arguments

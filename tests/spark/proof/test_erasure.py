@@ -31,7 +31,7 @@ def test_the_rows_of_a_person_can_be_erased_from_every_table_and_file(lakehouse)
     made.both((1, "bo", 1), (ANNA, "anna@x", 1))
     made.topic.send_raw([(KEY, b'{"id": "anna@x', 0)])
     made.both((ANNA, None))
-    assert {each.fate for each in where_key(lake, contract, KEY)} == {"published", "quarantined"}
+    assert {each.fate for each in where_key(lake, contract, KEY)[0]} == {"published", "quarantined"}
     assert [table for table in tables if named_in(lakehouse, table)] == tables
     assert made.rows() == {1: "bo"}, "the tombstone took her row"
 

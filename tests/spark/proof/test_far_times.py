@@ -72,8 +72,8 @@ def test_a_record_from_beyond_year_9999_is_told_planned_replayed_compacted_and_r
         ("published", NOT_FAR),
     ]
     assert time_of(12) == ("published", "1000-06-01T00:00:00+00:00")
-    assert len(where_key(lake, contract, b"a")) == 6
-    assert [each.fate for each in where_key(lake, contract, b"b")] == ["quarantined"]
+    assert where_key(lake, contract, b"a")[1] == 6
+    assert [each.fate for each in where_key(lake, contract, b"b")[0]] == ["quarantined"]
     assert foresee(lake, contract, sample=20).sample["quarantined"] == 2
     mended = lakehouse.table(topic, name=table.name.partition(".")[2], **said)
     assert replay_quarantine(lake, mended.contract, Selection(), ADA).arguments["moved"] == 1

@@ -86,7 +86,7 @@ def test_a_document_keeps_every_digit_or_is_quarantined_and_state_is_read(lakeho
     assert table.causes() == {"value_out_of_range": 2, "undecodable": 1}
     send(topic, b"7")
     assert table.run().rows.written == 1
-    assert where_key(lakehouse.lake, table.contract, b"k")[0].fate == "published"
+    assert where_key(lakehouse.lake, table.contract, b"k")[0][0].fate == "published"
     report = reconcile(lakehouse.lake, table.contract)
     assert report.sound, report
 
