@@ -16,10 +16,10 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.backfill import CUTOVER
 from tidemark.domain.ledger.guard import Topic, another, expired_ranges
 from tidemark.domain.ledger.ledger import Counts, Ledger, add_up
+from tidemark.engine.access.foreign_commits import by_retention, others_since
 from tidemark.engine.access.main_history import is_undone, newest_receipt, receipts
 from tidemark.engine.access.snapshots import is_receipt, ledger_of, made_at, summary_of
 from tidemark.engine.access.totals import totals_of
-from tidemark.engine.verify.provenance import by_retention, others_since
 
 OTHERS = 5
 """Newest commits of others that are shown."""

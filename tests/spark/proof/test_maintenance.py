@@ -23,6 +23,7 @@ from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.domain.maintenance import compaction
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
+from tidemark.engine.access.foreign_commits import by_retention
 from tidemark.engine.access.table_state import read_state
 from tidemark.engine.ingest import microbatch as ingest
 from tidemark.engine.lane.merge_catch_up import catch_up_merges
@@ -38,7 +39,6 @@ from tidemark.engine.operate.replay_quarantine import Selection
 from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.table.lease import INGEST_FIRST, Held, lease
 from tidemark.engine.table.operations import Signature
-from tidemark.engine.verify.provenance import by_retention
 from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_offset
 

@@ -13,6 +13,8 @@ from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.domain.lineage.corrections import UNDONE
 from tidemark.domain.lineage.marts import Mart
+from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
+from tidemark.domain.maintenance.retention import NOTED as RETENTION_NOTED
 from tidemark.engine.look import corrections
 from tidemark.engine.look.corrections import MADE_OF, _step, note, standings
 
@@ -175,6 +177,41 @@ def test_a_mart_that_is_built_after_a_rollback_has_expired_is_made_anew_all_the_
     assert not built().anew
     note(lake, MART.table, built().heads)
     assert not built().anew
+
+
+def test_a_delete_by_hand_counts_where_retention_has_deleted_too(lake):
+    """Given a mart on a table, when retention deletes rows, then the mart has followed; when somebody else does, it is stale and waits for a person."""
+    orders = lake.catalog.load_table("shop.orders")
+    orders.append(pa.table({"id": pa.array([3, 4, 5], pa.int64())}))
+    noted = {
+        MADE_OF: json.dumps(
+            {"shop.orders": f"{orders.metadata.table_uuid}/{orders.metadata.current_snapshot_id}"}
+        )
+    }
+    lake.catalog.create_namespace("marts")
+    lake.catalog.create_table("marts.customers", pa.schema([("id", pa.int64())]), properties=noted)
+
+    def stands():
+        found = standings(lake, [MART], {MART.table: MART}, lake.configuration.contracts, built=True)
+        return found[MART.table].left, found[MART.table].anew
+
+    head = orders.metadata.current_snapshot_id
+    with orders.transaction() as change:
+        cut = "2026-01-01T00:00:00+00:00"
+        change.set_properties({EXPIRED_BEFORE: cut, RETENTION_NOTED: json.dumps([[head, ""]])})
+    orders.delete("id == 3")
+    assert stands() == ({}, False)
+    orders.append(
+        pa.table({"id": pa.array([6], pa.int64())}), snapshot_properties={LEDGER_PROPERTY: READ.to_json()}
+    )
+    with orders.transaction() as change:
+        head = orders.metadata.current_snapshot_id
+        noted = [*json.loads(orders.properties[RETENTION_NOTED]), [head, cut]]
+        change.set_properties({RETENTION_NOTED: json.dumps(noted)})
+    orders.delete("id == 4")
+    assert stands() == ({}, False)
+    orders.delete("id == 5")
+    assert stands() == ({"shop.orders": "had rows replaced or deleted"}, False)
 
 
 def test_what_a_mart_was_made_of_is_known_after_its_table_was_renamed(lake):

@@ -11,7 +11,7 @@ from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotLogEntry, Summary
 
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE, NOTED
-from tidemark.engine.verify.provenance import by_retention, others_since, rewritten_since
+from tidemark.engine.access.foreign_commits import by_retention, others_since, rewritten_since
 from tidemark.review.receipts import snapshots_of
 
 RECEIPT, BATCH = {"tidemark.ledger": "{}"}, {"tidemark.batch": "b"}

@@ -24,6 +24,7 @@ from tidemark.domain.maintenance.retention import (
     retention_cut,
     taken,
 )
+from tidemark.engine.access.foreign_commits import by_retention
 from tidemark.engine.maintain import expire_rows
 from tidemark.engine.verify.marks import OLD, RECORD, ROW, Count, mark
 
@@ -108,14 +109,35 @@ def test_a_rollback_knows_the_cut_of_its_target(tmp_path):
     newest = batch()
     known = [cut_as_of(each) for each in (at_first, without_one, at_second, between, without_two, newest)]
     assert known == [(None, 0), (first, 1), (first, 1), (first, 1), (second, 2), (second, 2)]
-    noted(second)
-    assert cut_as_of(newest) == (second, 2), "the same cut is noted once"
+    for _ in range(2):
+        noted(second)
+        assert cut_as_of(newest) == (second, 3), "the next delete of the same cut is noted, too, and once"
     table.manage_snapshots().rollback_to_snapshot(without_one).commit()
     noted(third)
     deleted(2)
     assert cut_as_of(without_one) == (second, 1), (
         "nobody has told of that rollback, and the cut that stood stays"
     )
+
+
+def test_every_delete_of_retention_is_known_as_its_own_while_it_is_there(tmp_path):
+    """Given a table without batches that retention deletes of again and again, also within one cut, when the heads of
+    its notes expire, then each delete that is left is retention's."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("shop")
+    table = catalog.create_table("shop.orders", pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": [1, 2, 3, 4]}), {LEDGER_PROPERTY: "{}"})
+    deletes = []
+    for row, day in ((1, 1), (2, 1), (3, 2), (4, 3)):
+        cut = expire_rows._Cut(0, datetime(2026, 1, day, tzinfo=UTC))
+        if row == 4:
+            older = [each.snapshot_id for each in table.metadata.snapshots if each.snapshot_id not in deletes]
+            table.maintenance.expire_snapshots().by_ids([*older, deletes[0]]).commit()
+        with table.transaction() as change:
+            change.set_properties(expire_rows._note(table, cut))
+        table.delete(f"id == {row}")
+        deletes += [each.snapshot_id for each in table.metadata.snapshots][-1:]
+    assert by_retention(table.metadata) == set(deletes[1:])
 
 
 def test_an_old_record_without_a_row_is_no_gap_and_a_young_one_is():

@@ -30,14 +30,12 @@ def correction(
     noted: str = "",
     *,
     undone: bool,
-    trimmed: bool,
     merged: bool = False,
 ) -> str | None:
     """Why a mart that was made of snapshot `since`, of revision `noted`, is stale; None: rows were only added.
 
     `chain` newest first, as far back as it is left: of what was behind its end only the revision tells. `undone`: that
-    snapshot was. `trimmed`: retention deletes old rows, which a mart keeps in its figures. `merged`: an upsert table,
-    whose rows always change: only history that was undone counts.
+    snapshot was. `merged`: an upsert table, whose rows always change: only history that was undone counts.
     """
     if undone:
         return "was rolled back"
@@ -46,9 +44,7 @@ def correction(
     for each in newer:
         if each.receipt in UNDONE:
             return "was rolled back"
-        if trimmed and each.receipt == "replay":
-            return "was replayed"
-        if not trimmed and not merged and each.operation in REMOVES:
+        if not merged and each.operation in REMOVES:
             return "had rows replaced or deleted"
     end = next((each.revision for each in reversed(chain) if each.revision), noted)
     if noted and since not in places and _raised(noted, end):

@@ -48,7 +48,7 @@ def expired_before(properties: Mapping[str, str]) -> datetime | None:
 
 
 def cuts_noted(properties: Mapping[str, str]) -> list[tuple[int, str]]:
-    """The head at which each cut was noted, with the cut before it (empty: none); the oldest first."""
+    """The head at which each delete was noted, with the cut before it (empty: none); the oldest first."""
     return [(head, before) for head, before in json.loads(properties.get(NOTED) or "[]")]
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
@@ -14,6 +14,7 @@ from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
 from tidemark.domain.lineage.corrections import Step, correction
 from tidemark.domain.lineage.marts import Mart, beneath
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
+from tidemark.engine.access.foreign_commits import by_retention
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors, is_undone
 from tidemark.engine.access.outages import translated
@@ -125,7 +126,7 @@ class _Look:
             _by_new_name(before, table, f"{metadata.table_uuid}/")
             if metadata.current_snapshot_id is None:
                 continue
-            chain = [_step(each) for each in ancestors(metadata, metadata.current_snapshot_id)]
+            chain = _chain(metadata)
             now = next((f"/{each.revision}" for each in chain if each.revision), "")
             heads[table] = f"{metadata.table_uuid}/{metadata.current_snapshot_id}{now}"
             trimmed |= bool(metadata.properties.get(EXPIRED_BEFORE))
@@ -165,7 +166,6 @@ def _corrected(
         since,
         noted,
         undone=since is not None and is_undone(metadata, since),
-        trimmed=bool(metadata.properties.get(EXPIRED_BEFORE)),
         merged=merged,
     )
 
@@ -188,6 +188,13 @@ def _as_note(heads: Mapping[str, str]) -> str:
     return json.dumps(
         {**{table: "/".join(each[:2]) for table, each in parts.items()}, REVISIONS: revisions}, sort_keys=True
     )
+
+
+def _chain(metadata: TableMetadata) -> list[Step]:
+    """The way to main, newest first; retention's deletes pass for nothing: a mart keeps those rows in its figures."""
+    own = by_retention(metadata)
+    steps = map(_step, ancestors(metadata, metadata.current_snapshot_id))
+    return [replace(each, operation="") if each.snapshot_id in own else each for each in steps]
 
 
 def _step(snapshot: Snapshot) -> Step:

@@ -33,6 +33,7 @@ from tidemark.domain.maintenance.retention import (
 )
 from tidemark.domain.plan.contract_record import remembered
 from tidemark.domain.times import moment
+from tidemark.engine.access.foreign_commits import others_since
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors, is_undone, newest_receipt
 from tidemark.engine.access.snapshots import is_compaction, is_receipt, ledger_of, summary_of
@@ -51,7 +52,6 @@ from tidemark.engine.table.branch import (
 from tidemark.engine.table.lease import existing, lease, wanted_by_ingest
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import move_to
-from tidemark.engine.verify.provenance import others_since
 
 PATIENT = 10
 """Times that a delete is tried which any commit of the ingest beats."""
@@ -240,15 +240,23 @@ def _only_batches_since(table: Table, snapshot: int) -> bool:
 
 
 def _note(table: Table, cut: _Cut) -> dict[str, str]:
-    """What the table says of it: rows before this may be gone. And what it said so far, for a rollback."""
+    """What the table says of it: rows before this may be gone. And what it said so far, for a rollback.
+
+    Of the heads that have expired the last one stays: the delete behind it may be there.
+    """
     metadata = table.metadata
     noted, head = expired_before(metadata.properties), metadata.current_snapshot_id
-    if noted is not None and noted >= cut.before:
-        return {EXPIRED_BEFORE: noted.isoformat()}
     on_main = {each.snapshot_id for each in ancestors(metadata, head)}
     known = [each for each in cuts_noted(metadata.properties) if each[0] in on_main]
+    latest = cut.before if noted is None else max(noted, cut.before)
+    if noted == latest and known and known[-1][0] == head:
+        return {EXPIRED_BEFORE: latest.isoformat()}
+    gone = [each for each in cuts_noted(metadata.properties) if not metadata.snapshot_by_id(each[0])]
     before = metadata.properties.get(EXPIRED_BEFORE, "")
-    return {EXPIRED_BEFORE: cut.before.isoformat(), NOTED: json.dumps([*known, (head, before)])}
+    return {
+        EXPIRED_BEFORE: latest.isoformat(),
+        NOTED: json.dumps([*gone[-1:], *known, (head, before)]),
+    }
 
 
 def cut_as_of(metadata: TableMetadata, target: int) -> dict[str, str]:

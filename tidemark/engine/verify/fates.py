@@ -16,20 +16,18 @@ from tidemark.domain.ledger.guard import Finding, Topic
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.maintenance.retention import expired_before
 from tidemark.domain.times import iso
+from tidemark.engine.access.foreign_commits import (
+    by_retention,
+    foreign_facts,
+    others_since,
+    rewritten_since,
+)
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.table.counted_quarantine import OPEN
 from tidemark.engine.verify.glimpse import glimpse, is_skipped
 from tidemark.engine.verify.peek import peek
-from tidemark.engine.verify.provenance import (
-    approvals,
-    by_retention,
-    foreign_facts,
-    others_since,
-    receipt_facts,
-    rewritten_since,
-    schema_facts,
-)
+from tidemark.engine.verify.provenance import approvals, receipt_facts, schema_facts
 
 SHOWN = 2_000
 """Bytes of a value that are shown."""

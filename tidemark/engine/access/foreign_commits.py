@@ -1,0 +1,114 @@
+"""Commits on main that are no batch, replay or compaction, and which of them retention has made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+
+from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY
+from tidemark.domain.maintenance.retention import cuts_noted, expired_before
+from tidemark.engine.access.main_history import ancestors
+from tidemark.engine.access.snapshots import made_at, summary_of
+
+SHOWN = 20
+"""Commits of others that are told, newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignCommit:
+    """A commit on main that is no batch, replay or compaction of Tidemark's: rows that it brought and removed."""
+
+    snapshot_id: int
+    at: datetime
+    operation: str
+    brought: int
+    removed: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "snapshot_id": self.snapshot_id,
+            "at": self.at.isoformat(),
+            "operation": self.operation,
+            "rows_brought": self.brought,
+            "rows_removed": self.removed,
+        }
+
+
+def others_since(
+    metadata: TableMetadata | None, head: int | None, receipt: int | None
+) -> list[ForeignCommit]:
+    """What was committed to main after `receipt`, or as far back as snapshots are kept, newest first.
+
+    Tidemark stages on branches, so only a commit of others was ever main's head without a receipt; and retention's.
+    """
+    if metadata is None:
+        return []
+    heads = {entry.snapshot_id for entry in metadata.snapshot_log}
+    found: list[ForeignCommit] = []
+    for snapshot in ancestors(metadata, head):
+        if snapshot.snapshot_id == receipt:
+            break
+        summary = summary_of(snapshot)
+        operation = snapshot.summary.operation.value if snapshot.summary else "unknown"
+        ours = {LEDGER_PROPERTY, BATCH_PROPERTY} & summary.keys() or operation == "replace"
+        if snapshot.snapshot_id in heads and not ours:
+            found.append(_commit(snapshot, operation, summary))
+    return found
+
+
+def by_retention(metadata: TableMetadata | None) -> frozenset[int]:
+    """The snapshots by which Tidemark itself has deleted expired rows.
+
+    A DELETE cannot write into its snapshot. Its cut was noted with the head before it (`cuts_noted`), so it is the one
+    that removed rows after that head and before the next one; where two did, both count as of others.
+    """
+    if metadata is None or not (noted := {head for head, _ in cuts_noted(metadata.properties)}):
+        return frozenset()
+    head = metadata.current_snapshot_id
+    removed = {each.snapshot_id for each in others_since(metadata, head, None) if each.brought < each.removed}
+    after: list[list[int]] = [[]]
+    for snapshot in ancestors(metadata, head):
+        if snapshot.snapshot_id in noted:
+            after.append([])
+        if snapshot.snapshot_id in removed:
+            after[-1].append(snapshot.snapshot_id)
+    if all(metadata.snapshot_by_id(each) for each in noted):
+        after.pop()  # before the first of the cuts; else that head has expired
+    return frozenset(each[0] for each in after if len(each) == 1)
+
+
+def rewritten_since(
+    metadata: TableMetadata | None, head: int | None, receipt: int | None
+) -> list[ForeignCommit]:
+    """Those of others that may have written a row anew which is still there.
+
+    Where rows expire, a commit that removed more than it brought counts as retention's: it rewrites whole files.
+    """
+    expires = metadata is not None and expired_before(metadata.properties) is not None
+    return [
+        each
+        for each in others_since(metadata, head, receipt)
+        if each.brought and not (expires and each.brought < each.removed)
+    ]
+
+
+def foreign_facts(commits: Sequence[ForeignCommit]) -> dict[str, Any]:
+    """The newest of them; nothing where there are none."""
+    return {"foreign_commits": [each.as_json() for each in commits[:SHOWN]]} if commits else {}
+
+
+def _commit(snapshot: Snapshot, operation: str, summary: Mapping[str, str]) -> ForeignCommit:
+    def number(*names: str) -> int:
+        return sum(int(summary.get(name, 0)) for name in names)
+
+    return ForeignCommit(
+        snapshot.snapshot_id,
+        made_at(snapshot),
+        operation,
+        number("added-records"),
+        number("deleted-records", "added-position-deletes", "added-equality-deletes"),
+    )
