@@ -90,6 +90,7 @@ def run_tables(
             left.pop(outcome.table, None)
             changed = _log_evolution(context, lake, contract)
             yield from as_outputs(context, _run_checks(context, contract, outcome))
+            _log_quarantined(context, contract, outcome)
             if outcome.stopped:
                 stopped.append(outcome)
                 context.log.error("%s stopped: %s", outcome.table, outcome.state)
@@ -98,7 +99,7 @@ def run_tables(
                     context, _checks_still_failed(context, lake, contract, outcome, changed=changed)
                 )
                 state = _state(context, lake, contract)
-                yield _result(context, resource.places.home, contract, outcome, state)
+                yield _result(resource.places.home, contract, outcome, state)
             else:
                 _log_why_not_loaded(context, contract, outcome)
                 idle.append(outcome)
@@ -165,6 +166,12 @@ def _no_result(table: str) -> dg.MaterializeResult[None]:
     )
 
 
+def _log_quarantined(context: dg.AssetExecutionContext, contract: Contract, outcome: Outcome) -> None:
+    """Also of a table that stopped after it."""
+    if outcome.rows.quarantined:
+        context.log_event(quarantine_landed(contract, outcome))
+
+
 def _run_checks(
     context: dg.AssetExecutionContext, contract: Contract, outcome: Outcome
 ) -> Iterator[dg.AssetCheckEvaluation]:
@@ -199,7 +206,7 @@ def _unchanged(
         level.append(unchanged_freshness(contract, state.committed_at))
     yield from as_outputs(context, repeated(context.instance, contract, [each.check_name for each in level]))
     yield from as_outputs(context, level)
-    yield _result(context, home, contract, outcome, state)
+    yield _result(home, contract, outcome, state)
 
 
 def _state(context: dg.AssetExecutionContext, lake: Lake, contract: Contract) -> TableState | None:
@@ -268,14 +275,11 @@ def _edits(resource: LakeResource, lake: Lake, chosen: Sequence[Contract]) -> Ed
 
 
 def _result(
-    context: dg.AssetExecutionContext,
     home: Path,
     contract: Contract,
     outcome: Outcome,
     state: TableState | None,
 ) -> dg.MaterializeResult[None]:
-    if outcome.rows.quarantined:
-        context.log_event(quarantine_landed(contract, outcome))
     return result(contract, outcome, state, _record_columns(home, contract, state))
 
 

@@ -191,6 +191,22 @@ def test_quarantined_rows_are_reported_on_the_quarantine_asset_and_only_when_som
     assert materialized(result) == ["shop/orders", "shop/orders_quarantine", "web/clicks"]
 
 
+def test_what_a_table_had_quarantined_before_it_stopped_is_on_the_quarantine_asset(run, monkeypatch):
+    """Given a table that publishes a batch with a bad record and then stops, when the run fails, then the quarantine has its event."""
+    summarise = FakeWork.summarise
+
+    def stops(work, contract, done):
+        error = Stopped("topic_recreated", contract.table, "")
+        return summarise(work, contract, replace(done, error=error.as_json()))
+
+    monkeypatch.setattr(FakeWork, "summarise", stops)
+    FakeWork.waiting = {"shop.orders": 4}
+    result = run("shop.orders")
+    assert not result.success
+    assert materialized(result) == ["shop/orders_quarantine"]
+    assert metadata_of(result, "shop.orders_quarantine")["rows_quarantined"] == 1
+
+
 def test_a_click_on_a_level_table_is_a_success(run):
     assert materialized(run("shop.orders")) == ["shop/orders"]
 

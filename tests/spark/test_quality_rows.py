@@ -3,6 +3,7 @@
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import pytest
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 from pyspark.sql.types import StructType
 
@@ -118,6 +119,24 @@ def test_deletes_are_not_judged(spark):
     assert [(row["_kafka"]["offset"], row["cause"]) for row in found if row["fate"] == "quarantined"] == [
         (2, "quality:not_null"), (3, "quality:not_null"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "missing"),
+    [
+        ([("u", "no"), ("u", "no")], 1),
+        ([("u", "no"), ("d", "no"), (None, "yes")], 0),
+        ([("d", "no"), (None, "yes")], 0),
+        ([], 0),
+    ],
+)
+def test_a_batch_without_a_row_that_holds_values_is_not_too_small(spark, changes, missing):
+    """Given at least three rows as a rule, then deletes and tombstones count as rows; a batch of nothing but them, or one of which all was quarantined or skipped, is not judged."""
+    rule = QualityRule(check="min_rows", min=3, on_failure="warn")
+    rows = rows_of(spark, [("id", 1, *change) for change in [*changes, ("u", "no")]])
+    rows = rows.where(f"_kafka.offset < {len(changes)}")
+    [found] = validate(rows, Rules((rule,), COLUMNS), lambda: rows).values()
+    assert found.failed == missing
 
 
 UNKNOWN = "__debezium_unavailable_value"

@@ -39,6 +39,7 @@ from tidemark.domain.ledger.quality_results import (
     row_rules,
     staged_rules,
 )
+from tidemark.engine.decode.shipped.json_values import JsonFault, parse
 
 COLUMNS = Struct(
     (
@@ -221,6 +222,32 @@ def test_a_detail_that_is_not_told_names_the_column_and_no_key_of_its_map(cause,
     hidden = hidden_columns(Contract(topic="t", table="s.t", columns={"attrs.value": {"tags": ["PII"]}}))
     told = redacted(Explanation(cause, f"{place}: 4711 is no text"), hidden).detail
     assert told == f"{shown}: not told here, for it may quote a value that is tagged pii"
+
+
+@pytest.mark.parametrize("column", ["value", "key", "element"])
+@pytest.mark.parametrize("place", ["{0}.ssn", "after.{0}.ssn", "/{0}/ssn", "{0}.element.ssn"])
+def test_a_column_may_be_called_as_the_part_of_a_map_is(column, place):
+    """Given a struct column of such a name that is tagged, then a detail about a field of it quotes nothing."""
+    hidden = hidden_columns(Contract(topic="t", table="s.t", columns={column: {"tags": ["PII"]}}))
+    told = redacted(Explanation("value_out_of_range", f"{place.format(column)}: 4711 is no int"), hidden)
+    assert "4711" not in told.detail
+
+
+def test_a_document_that_is_one_hidden_column_quotes_nothing_of_any_place():
+    """Given a JSON document without fields as column `value`, tagged, then a pointer into it and its keys are not told."""
+    hidden = hidden_columns(Contract(topic="t", table="s.t", columns={"value": {"tags": ["PII"]}}))
+    told = redacted(Explanation("value_out_of_range", "/alice@example.org/n: 4711 has more digits"), hidden)
+    assert told.detail == "value: not told here, for it may quote a value that is tagged pii"
+
+
+def test_a_parser_that_quotes_a_key_is_not_told():
+    """Given a map whose values are tagged, when a document names a key twice, then no word of the parser is told."""
+    hidden = hidden_columns(Contract(topic="t", table="s.t", columns={"attrs.value": {"tags": ["PII"]}}))
+    with pytest.raises(JsonFault) as found:
+        parse(b'{"attrs": {"alice@example.org": 1, "alice@example.org": 2}}')
+    assert "alice" in found.value.detail
+    told = redacted(Explanation(found.value.cause, found.value.detail), hidden).detail
+    assert told == "the document: not told here, for it may quote a value that is tagged pii"
 
 
 CONTRACT = Contract(

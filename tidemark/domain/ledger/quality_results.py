@@ -81,6 +81,8 @@ class RuleResult:
 _BESIDE = frozenset({"_kafka.key", "_kafka.headers"})
 _WHOLE = frozenset({"the value", "the document"})
 _INSIDE = frozenset({"element", "key", "value"})
+DOCUMENT = "value"
+"""The column that a document without declared fields is: every place may lie in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,19 +133,29 @@ def redacted(explanation: Explanation, hidden: Collection[str]) -> Explanation:
     """The explanation without words that may quote a hidden value: those about its place, or about the whole value.
 
     A place is a path with dots or a JSON pointer before the first colon; the row may lie one level down (Debezium).
+    What a parser says of the whole value names no value, but a key in quotes.
     """
-    place, colon, _ = explanation.detail.partition(": ")
+    place, colon, words = explanation.detail.partition(": ")
     if not hidden or not colon:
         return explanation
-    mark = "/" if place.startswith("/") else "."
-    parts = place.split(mark)
-    at = next((n for n in range(len(parts)) if _is_hidden(parts[n:], hidden)), None)
-    if at is None and (place not in _WHOLE or explanation.cause == "undecodable"):
+    shown = _hidden_place(place, hidden)
+    if shown is None or (shown in _WHOLE and explanation.cause == "undecodable" and '"' not in words):
         return explanation
-    shown = place if at is None else mark.join(parts[: at + 1])
     return replace(
         explanation, detail=f"{shown}: not told here, for it may quote a value that is tagged {PII}"
     )
+
+
+def _hidden_place(place: str, hidden: Collection[str]) -> str | None:
+    """What may be said of a place that may hold a hidden value; None where none can be."""
+    if place in _WHOLE:
+        return place
+    if DOCUMENT in hidden:
+        return DOCUMENT
+    mark = "/" if place.startswith("/") else "."
+    parts = place.split(mark)
+    at = next((n for n in range(len(parts)) if _is_hidden(parts[n:], hidden)), None)
+    return None if at is None else mark.join(parts[: at + 1])
 
 
 def _is_hidden(parts: Sequence[str], hidden: Collection[str]) -> bool:
@@ -154,8 +166,8 @@ def _is_hidden(parts: Sequence[str], hidden: Collection[str]) -> bool:
 
 
 def _named(parts: Sequence[str]) -> list[str]:
-    """Without the words and numbers that stand for elements of lists and parts of maps."""
-    return [part for part in parts if part not in _INSIDE and not part.isdigit()] or list(parts)
+    """Without the words and numbers that stand for elements of lists and parts of maps; the first is a column."""
+    return [*parts[:1], *(part for part in parts[1:] if part not in _INSIDE and not part.isdigit())]
 
 
 def may_show(path: str, hidden: Iterable[str]) -> bool:

@@ -63,7 +63,10 @@ def judge_stage(
 
 
 def validate(rows: DataFrame, rules: Rules, published: Callable[[], DataFrame]) -> dict[str, RuleResult]:
-    """Run every rule as a pandera check of `rows`; `published` are the table's rows for rules that look at all."""
+    """Run every rule as a pandera check of `rows` that hold values; `published`: the table's, for rules of all rows.
+
+    `min_rows` counts all `rows`.
+    """
     import pandera.pyspark as pa  # noqa: PLC0415 - two seconds that only a batch with staged rules pays
     from pandera.config import ValidationDepth, config_context  # noqa: PLC0415
 
@@ -72,7 +75,11 @@ def validate(rows: DataFrame, rules: Rules, published: Callable[[], DataFrame]) 
 
     def holds(frame: DataFrame, *, rule: QualityRule) -> bool:
         try:
-            found[rule.title] = _judge(frame, rule, rules, published)
+            found[rule.title] = (
+                _enough(rows, rule, rules)
+                if rule.check == "min_rows"
+                else _judge(frame, rule, rules, published)
+            )
         except Exception as error:
             faults.append(error)  # pandera would report an outage as a rule that was broken
             raise
@@ -94,8 +101,6 @@ def validate(rows: DataFrame, rules: Rules, published: Callable[[], DataFrame]) 
 def _judge(
     rows: DataFrame, rule: QualityRule, rules: Rules, published: Callable[[], DataFrame]
 ) -> RuleResult:
-    if rule.check == "min_rows":
-        return _enough(rows, rule)
     if rule.check == "unique":
         return _unique(rows, rule, rules, published)
     return _counted(rows.where(F.coalesce(broken(rule, rules.columns), F.lit(False))), rule, rules)
@@ -111,9 +116,11 @@ def _counted(bad: DataFrame, rule: QualityRule, rules: Rules) -> RuleResult:
     return RuleResult.of(rule, seen, (Sample.from_json(row[_SAMPLE]) for row in first))
 
 
-def _enough(rows: DataFrame, rule: QualityRule) -> RuleResult:
-    """`failed` is how many rows are missing."""
-    missing = int(str(rule.min)) - rows.count()
+def _enough(rows: DataFrame, rule: QualityRule, rules: Rules) -> RuleResult:
+    """`failed` is how many rows are missing; none where no row holds values: such a batch waits for no more."""
+    valued = F.count_if(is_judged(rules.columns)).alias("valued")
+    [seen] = rows.agg(F.count("*").alias("n"), valued).collect()
+    missing = int(str(rule.min)) - seen["n"] if seen["valued"] else 0
     return RuleResult.of(rule, max(0, missing))
 
 
