@@ -26,7 +26,10 @@ class Built:
 
 
 def remember(home: Path, mart: Mart, event: dg.AssetMaterialization, built: Built) -> discovery.Discovery:
-    """The columns go into the discovery file, each `from` those that it is made of, unless that is not known."""
+    """The columns go into the discovery file, each `from` those that it is made of, unless that is not known.
+
+    Of none it is where dagster-dbt could not fetch the mart's columns: those of before may be others now.
+    """
     schema = event.metadata.get("dagster/column_schema")
     if isinstance(schema, dg.TableSchemaMetadataValue):
         listed = [
@@ -42,7 +45,15 @@ def remember(home: Path, mart: Mart, event: dg.AssetMaterialization, built: Buil
             return seen.with_described(mart.table, columns)
 
         discovery.update(home, described)
+    elif discovery.read(home).columns(mart.table):
+        discovery.update(
+            home, lambda seen: seen.with_described(mart.table, _untold(seen.columns(mart.table)))
+        )
     return discovery.read(home)
+
+
+def _untold(columns: Columns) -> Columns:
+    return [{name: said for name, said in each.items() if name != "from"} for each in columns]
 
 
 def _made_of(

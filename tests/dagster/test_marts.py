@@ -520,6 +520,18 @@ def test_what_a_mart_reads_of_itself_is_unknown_where_nothing_is_remembered(tmp_
     assert build(anew=True, id=of_orders("id"), e=of_orders("id")) == ""
 
 
+def test_a_build_that_tells_no_columns_has_not_shown_what_they_are_made_of(tmp_path):
+    """Given a mart without tagged columns, when dagster-dbt cannot fetch its columns after a build, then the check warns, for it may carry anything by now, until the mart is made anew."""
+    build = Builds(tmp_path)
+    assert build(anew=True, id=of_orders("id"), n=[]) == ""
+    event = dg.AssetMaterialization(table_key(build.mart.table))
+    _, allowed = _built(event, Built("select 1"), tmp_path, [build.orders], {build.mart.table: build.mart})
+    assert (allowed.passed, allowed.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert allowed.description == "what id, n are made of"
+    assert build(id=of_orders("id"), n=[]) == "what id, n are made of"
+    assert build(anew=True, id=of_orders("id"), n=[]) == ""
+
+
 def test_a_mart_with_hooks_has_not_shown_what_it_is_made_of(tmp_path):
     """Given a hook, which may write anything into any column, then nobody can tell what they are made of."""
     build = Builds(tmp_path)
