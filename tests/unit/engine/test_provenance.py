@@ -1,6 +1,8 @@
-"""Rule: what somebody else did to main after a row's receipt is told with the row."""
+"""Rules of where a row comes from: who allowed its columns, and what somebody else did to main after its receipt."""
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pyiceberg.catalog.noop import NoopCatalog
@@ -10,11 +12,18 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
 from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotLogEntry, Summary
 
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Outage
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE, NOTED
 from tidemark.engine.access.foreign_commits import by_retention, others_since, rewritten_since
+from tidemark.engine.access.registry import RegisteredSchema
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.schema.history import HISTORY
+from tidemark.engine.verify.provenance import approvals
 from tidemark.review.receipts import snapshots_of
 
 RECEIPT, BATCH = {"tidemark.ledger": "{}"}, {"tidemark.batch": "b"}
+ID = {"name": "id", "type": "int"}
 TOTALS = ("total-data-files", "total-delete-files", "total-records", "total-position-deletes")
 
 
@@ -62,6 +71,35 @@ def metadata(properties: dict[str, str] | None = None) -> TableMetadata:
         ],
         refs={"main": SnapshotRef(snapshot_id=10, snapshot_ref_type="branch")},
     )
+
+
+def test_who_allowed_a_column_is_known_of_every_schema_that_has_it() -> None:
+    """Given a column that schema 2 was the first to need, when schema 3 has it, too, then its records name the approval; those of schema 1, which lacks it, do not, nor does anybody ask a registry where nothing was changed."""
+    field = {"name": "note", "type": ["null", "string"], "default": None}
+    fields = {1: [], 2: [field], 3: [field, {"name": "more", "type": ["null", "int"], "default": None}]}
+    versions = tuple(
+        RegisteredSchema(n, n, "AVRO", json.dumps({"type": "record", "name": "O", "fields": [ID, *more]}))
+        for n, more in fields.items()
+    )
+    registry = SimpleNamespace(versions=lambda _: versions)
+    lake: Any = SimpleNamespace(registry=lambda _: registry)
+    contract = Contract(topic="orders", table="shop.orders")
+    entry = {"plan": "p", "by": "ada", "schema_ids": [2], "changes": [{"kind": "add_column", "path": "note"}]}
+    state = TableState("shop.orders", exists=True, properties={HISTORY: json.dumps([entry])})
+    told = [[each["by"] for each in approvals(lake, contract, state, n)] for n in (1, 2, 3)]
+    assert told == [[], ["ada"], ["ada"]]
+    assert approvals(None, contract, TableState("shop.orders", exists=True), 3) == []  # type: ignore[arg-type]
+
+
+def test_the_approval_for_a_schema_is_known_while_no_registry_answers() -> None:
+    def down(_subject: str) -> None:
+        raise Outage("registry_down", "-", "no registry here")
+
+    lake: Any = SimpleNamespace(registry=lambda _: SimpleNamespace(versions=down))
+    entry = {"plan": "p", "by": "ada", "schema_ids": [2], "changes": [{"kind": "add_column", "path": "note"}]}
+    state = TableState("shop.orders", exists=True, properties={HISTORY: json.dumps([entry])})
+    contract = Contract(topic="orders", table="shop.orders")
+    assert [len(approvals(lake, contract, state, n)) for n in (2, 3)] == [1, 0]
 
 
 def table(told: TableMetadata) -> Table:

@@ -81,6 +81,8 @@ class TableAndTopic:
     loaded: Table | None
     schemas: dict[int | None, dict[str, Any] | None] = field(default_factory=dict)
     """What the registry has said of a schema id, asked once."""
+    approved: dict[int | None, list[dict[str, Any]]] = field(default_factory=dict)
+    """And which changes of the table it has to do with."""
 
     @property
     def ledger(self) -> Ledger | None:
@@ -105,13 +107,14 @@ def published(
     schema = row["schema_id"]
     if schema not in table.schemas:
         table.schemas[schema] = schema_facts(lake, table.contract, schema)
+        table.approved[schema] = approvals(lake, table.contract, table.state, schema)
     changed = "others have written rows of the table since (foreign_commits): its values may be theirs"
     facts = {
         **receipt_facts(receipt),
         **foreign_facts(since),
         "record": {**_record(row), "tombstone": row["tombstone"]},
         "schema": table.schemas[schema],
-        "approvals": approvals(table.state, schema),
+        "approvals": table.approved[schema],
     }
     resolved = [r for r in held if not r[OPEN]]
     if resolved:
