@@ -37,15 +37,29 @@ def _value(value: Any) -> str:
 
 def _part(value: Any) -> str:
     if isinstance(value, Mapping):
-        return _change(value)
+        return _gain(value) if "acted" in value else _change(value)
     if isinstance(value, list | tuple) and len(value) == _RANGE:
         return f"[{value[0]}, {value[1]})"
     return str(value)
 
 
+def _gain(value: Mapping[str, Any]) -> str:
+    """What maintenance of one kind came to: done or not, why, and its numbers but the time it took."""
+    error = value.get("error")
+    end = "failed" if error else "done" if value["acted"] else "nothing done"
+    why = (error.get("message") or error.get("state")) if error else value.get("reason")
+    numbers = [
+        f"{name.replace('_', ' ')} {each}"
+        for name, each in value.items()
+        if type(each) in {int, float} and each and name != "seconds"
+    ]
+    inside = "; ".join(filter(None, (why, ", ".join(numbers))))
+    return f"{value['table']} {value['kind']} {end}" + (f" ({inside})" if inside else "")
+
+
 def _change(value: Mapping[str, Any]) -> str:
     """A change of a schema by kind and path; of anything else its plain parts."""
-    if "kind" in value:
-        path = value.get("path") or ""
+    if "path" in value:
+        path = value["path"] or ""
         return f"{value['kind']} {path if isinstance(path, str) else '.'.join(path)}".strip()
     return " ".join(f"{name} {each}" for name, each in value.items() if not isinstance(each, Mapping | list))

@@ -107,6 +107,8 @@ class Review:
     """The last backfill that was published, as the table itself says, and not rolled back."""
     unasked: Mapping[str, State] = field(default_factory=dict)
     """Of `table`, `quarantine`, `operations` and `waits` what could not be read, by the state of what holds it."""
+    older_operations: int = 0
+    """Lines of the operations log before those that are shown."""
 
     @property
     def stands(self) -> tuple[Status, ...]:
@@ -228,6 +230,7 @@ def _review(lake: Lake, known: _Known, facts: Facts, status: Status, current: Cu
     waits, unplanned = _plan(partial(foresee, lake, contract, rules=False), status)
     kept, uncounted_rows = asked(lambda: snapshots_of(table) if table else {})
     lost = status.state if status.state in LOST and not receipts else None
+    done = known.operations.get(contract.table, [])
     faults = {
         "table": unread or uncounted_rows or lost,
         "quarantine": uncounted or unread or lost,
@@ -244,7 +247,8 @@ def _review(lake: Lake, known: _Known, facts: Facts, status: Status, current: Cu
         snapshots=kept or {},
         recovery=_recovery(table, facts, receipts) if table else None,
         changes=_changes(facts)[::-1],
-        operations=known.operations.get(contract.table, []),
+        operations=done[:OPERATIONS],
+        older_operations=max(0, len(done) - OPERATIONS),
         promises=promises(contract, lake.platform),
         exposed=exposed(contract, known.lineage, list(reached)),
         untraced=_untraced(known, list(reached)),
@@ -353,7 +357,7 @@ def _operations(
         had = [(table, until) for table, until in owners[row["table"]] if until is None or row["at"] <= until]
         first = min((until for _, until in had if until), default=None)
         for table, until in had:
-            if until == first and len(found[table]) < OPERATIONS:
+            if until == first:
                 at, arguments = row["at"].isoformat(), _plain(row["arguments"])
                 found[table].append({**row, "at": at, "arguments": arguments})
     return found

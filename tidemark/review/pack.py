@@ -11,6 +11,7 @@ import tidemark
 from tidemark.domain.config.units import format_duration
 from tidemark.domain.states import FINE, OUTAGES
 from tidemark.domain.times import age
+from tidemark.engine.schema.history import KEPT
 from tidemark.review.acts import told
 from tidemark.review.collect import Review
 from tidemark.review.picture import lineage
@@ -42,6 +43,7 @@ def page(reviews: Sequence[Review], catalog: str) -> str:
         tone=_tone,
         picture=_picture,
         plots=_plots,
+        kept=KEPT,
     )
 
 

@@ -17,6 +17,10 @@ _HOW = {
     "review": "waits until an approver lets it through; records that need it wait in Kafka",
     "quarantine": "its records go to the quarantine",
 }
+_INCOMPATIBLE = (
+    "its records wait in Kafka until an approver sends all of that writer to the quarantine; a schema without exact "
+    "columns nobody can approve"
+)
 
 
 def promises(contract: Contract, platform: Platform) -> list[tuple[str, str]]:
@@ -52,7 +56,10 @@ def _schema(contract: Contract) -> str:
     if contract.value.format not in REGISTRY_FORMATS:
         return "The columns are declared by the contract; they change with it."
     policy = contract.schema_changes
-    said = [f"{words}: {_HOW[getattr(policy, key)]}" for key, words in _CHANGES.items()]
+    how = {key: _HOW[getattr(policy, key)] for key in _CHANGES}
+    if policy.incompatible == "review":
+        how["incompatible"] = _INCOMPATIBLE
+    said = [f"{words}: {how[key]}" for key, words in _CHANGES.items()]
     return "; ".join(said) + ". A column is never dropped from the table."
 
 

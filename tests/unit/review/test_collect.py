@@ -25,7 +25,7 @@ from tidemark.engine.schema.history import HISTORY
 from tidemark.engine.table.branch import main_at, ref_at
 from tidemark.engine.table.operations import _SCHEMA, log_table
 from tidemark.review import receipts as telling
-from tidemark.review.collect import _Known, _names, _operations, _review, _standing, reviews
+from tidemark.review.collect import OPERATIONS, _Known, _names, _operations, _review, _standing, reviews
 from tidemark.review.pack import page
 from tidemark.review.receipts import cutover_of, fates_of, receipts_of, way_back
 
@@ -169,7 +169,7 @@ def test_a_cutover_is_told_until_it_is_rolled_back(tmp_path):
     assert cutover_of(table.metadata, "shop.orders") is None
 
 
-def _waiting(lake):
+def _waiting(lake, operations=()):
     """The review of a table that waits for a decision about its columns, which it was made without `note`."""
     rows = pa.table({"id": pa.array([1], pa.int64())})
     ledger = Ledger(cluster_id="c", topic_id="t", topic="orders", next={0: 1})
@@ -177,7 +177,14 @@ def _waiting(lake):
     table.append(rows, snapshot_properties={LEDGER_PROPERTY: ledger.to_json()})
     facts = Facts(lake.configuration.contract("shop.orders"), lake.state("shop.orders"))
     stopped = review(facts.contract, state="schema_review").status
-    return _review(lake, _Known(Discovery(), {}, {}, [], {}, None), facts, stopped, None)
+    done = {"shop.orders": operations}
+    return _review(lake, _Known(Discovery(), {}, {}, [], done, None), facts, stopped, None)
+
+
+def test_acts_that_are_not_shown_are_counted(tmp_path):
+    made = _waiting(lake_in(tmp_path, ORDERS), list(range(OPERATIONS + 3)))
+    assert (list(made.operations), made.older_operations) == (list(range(OPERATIONS)), 3)
+    assert "older_operations" not in made.as_json()
 
 
 def test_what_waits_for_a_decision_is_told_without_spark(tmp_path):

@@ -10,16 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reviews import CONTRACT, NOON, receipt, review
 
-from tidemark.domain.config.contract import Contract, Upsert
+from tidemark.domain.config.contract import Contract, Owners, Upsert
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.lineage.column_lineage import lineage_of, untraced
+from tidemark.domain.maintenance.gain import Gain
 from tidemark.engine.look.status import Facts, Hint
+from tidemark.engine.schema.history import KEPT
 from tidemark.review.collect import Current, exposed, why
 from tidemark.review.pack import page
 from tidemark.review.picture import lineage
 from tidemark.review.plots import over_time, short
 from tidemark.review.receipts import fates_of, recovery_of
 
+ACT = {"at": NOON.isoformat(), "by": "ada", "verb": "pause", "reason": "r", "arguments": {}}
 VOID = {"meta", "link", "br", "line", "rect", "circle", "path", "polyline"}
 
 
@@ -199,6 +202,69 @@ def test_what_people_did_is_told_with_what_it_was_about():
     ):
         assert expected in html, expected
     assert "already there" not in html
+
+
+def test_what_maintenance_did_is_told_with_its_numbers():
+    """Given a maintenance by hand that deleted rows, found nothing to compact and failed at an expiry, then the page says so of each."""
+    gains = [
+        Gain("shop.orders", "retention", acted=True, reason="rows before 2026", numbers={"rows_deleted": 13, "conflicts": 0, "seconds": 1.5}),
+        Gain("shop.orders", "compaction", acted=False, reason="2 files, no deletes", numbers={"files_before": 2}),
+        Gain("shop.orders", "snapshot_expiry", acted=False, reason="", error={"state": "failed", "message": "no <disk>"}),
+    ]  # fmt: skip
+    arguments = {"kinds": ["compaction"], "dry_run": False, "found": [each.as_json() for each in gains]}
+    act = {"at": NOON.isoformat(), "by": "ada", "verb": "maintain", "reason": "r", "arguments": arguments}
+    html = page([review(operations=[act])], "lake")
+    sound(html)
+    assert (
+        "found: shop.orders retention done (rows before 2026; rows deleted 13), "
+        "shop.orders compaction nothing done (2 files, no deletes; files before 2), "
+        "shop.orders snapshot_expiry failed (no &lt;disk&gt;)"
+    ) in html
+
+
+def test_more_than_is_shown_is_told_to_be_there():
+    """Given more acts than the page shows and a history as long as a table keeps it, then the page says so."""
+    change = {"at": NOON.isoformat(), "by": "ada", "changes": [], "reason": ""}
+    html, short_html = (
+        page([review(changes=[change] * n, operations=[ACT], older_operations=n - KEPT + 1)], "lake")
+        for n in (KEPT, KEPT - 1)
+    )
+    sound(html)
+    assert "And 1 more in the operations log." in html
+    assert f"The table keeps {KEPT} of these" in html
+    assert "more in the operations log" not in short_html
+    assert "of these: older ones" not in short_html
+
+
+def test_the_schema_history_says_from_what_to_what_and_who_it_really_was():
+    wider = {"kind": "widen_type", "path": "id", "from": "int", "to": "<long>"}
+    moved = {"kind": "rename", "path": "", "from": "shop.old", "to": "shop.orders"}
+    who = [
+        {"by": "ada@x", "declared": "ada", "authenticated": "ada@x"},
+        {"by": "bob", "declared": "bob", "authenticated": None},
+        {"by": "contract", "declared": None, "authenticated": None},
+    ]
+    changes = [{"at": NOON.isoformat(), "reason": "", "changes": [wider, moved], **each} for each in who]
+    html = page([review(changes=changes)], "lake")
+    sound(html)
+    assert "widen_type <code>id</code>: int → &lt;long&gt;, rename: shop.old → shop.orders</td>" in html
+    for told in ("ada@x (authenticated, declared as ada)", "bob (declared)", "contract"):
+        assert f"<td>{told}</td>" in html
+
+
+def test_an_incompatible_change_is_promised_for_what_an_approval_does():
+    said = dict(review(CONTRACT).promises)["Schema changes"]
+    assert "a wider type: applied by itself" in said
+    assert (
+        "an incompatible change: its records wait in Kafka until an approver sends all of that writer" in said
+    )
+
+
+def test_where_nobody_is_named_anybody_approves():
+    contract = CONTRACT.model_copy(update={"approvers": (), "owners": Owners()})
+    assert "<dt>Approves changes</dt><dd>anybody, for nobody is named</dd>" in page(
+        [review(contract)], "lake"
+    )
 
 
 def test_rows_that_no_batch_changed_are_told():
