@@ -1,6 +1,7 @@
 """Rules of where a row comes from: who allowed its columns, and what somebody else did to main after its receipt."""
 
 import json
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotLogEntry, Sum
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE, NOTED
+from tidemark.engine.access import foreign_commits
 from tidemark.engine.access.foreign_commits import by_retention, others_since, rewritten_since
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.access.table_state import TableState
@@ -118,6 +120,16 @@ def test_commits_of_others_are_those_on_main_that_are_no_batch_replay_or_compact
         "in the review pack"
     )
     assert [each.snapshot_id for each in others_since(metadata(), 10, None)] == [10, 9, 4]
+
+
+def test_a_delete_long_after_a_head_that_has_expired_is_not_retentions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Given notes of a cut whose head has expired (0) and of one before the last commit, when a delete came long after the oldest snapshot that is left, then it is somebody's."""
+    noted = metadata({NOTED: json.dumps([(0, ""), (9, "")])})
+    assert by_retention(noted) == {9, 10}
+    monkeypatch.setattr(foreign_commits, "DELETED_WITHIN", timedelta(seconds=5))
+    assert by_retention(noted) == {10}
 
 
 def test_a_row_that_is_there_may_be_of_a_commit_that_brought_rows_but_not_of_retentions() -> None:

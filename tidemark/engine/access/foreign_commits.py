@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pyiceberg.table.metadata import TableMetadata
@@ -15,6 +15,8 @@ from tidemark.engine.access.snapshots import made_at, summary_of
 
 SHOWN = 20
 """Commits of others that are told, newest first."""
+DELETED_WITHIN = timedelta(days=1)
+"""From the note of a cut to the commit of its delete, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +66,24 @@ def by_retention(metadata: TableMetadata | None) -> frozenset[int]:
     """The snapshots by which Tidemark itself has deleted expired rows.
 
     A DELETE cannot write into its snapshot. Its cut was noted with the head before it (`cuts_noted`), so it is the one
-    that removed rows after that head and before the next one; where two did, both count as of others.
+    that removed rows after that head and before the next one; where two did, both count as of others. Behind a head
+    that has expired it is one of the oldest snapshots that are left.
     """
     if metadata is None or not (noted := {head for head, _ in cuts_noted(metadata.properties)}):
         return frozenset()
     head = metadata.current_snapshot_id
     removed = {each.snapshot_id for each in others_since(metadata, head, None) if each.brought < each.removed}
-    after: list[list[int]] = [[]]
-    for snapshot in ancestors(metadata, head):
+    after: list[list[Snapshot]] = [[]]
+    chain = list(ancestors(metadata, head))
+    for snapshot in chain:
         if snapshot.snapshot_id in noted:
             after.append([])
         if snapshot.snapshot_id in removed:
-            after[-1].append(snapshot.snapshot_id)
-    if all(metadata.snapshot_by_id(each) for each in noted):
-        after.pop()  # before the first of the cuts; else that head has expired
-    return frozenset(each[0] for each in after if len(each) == 1)
+            after[-1].append(snapshot)
+    oldest = after.pop()  # before the first of the cuts, unless that head has expired
+    if not all(metadata.snapshot_by_id(each) for each in noted):
+        after.append([each for each in oldest if made_at(each) < made_at(chain[-1]) + DELETED_WITHIN])
+    return frozenset(each[0].snapshot_id for each in after if len(each) == 1)
 
 
 def rewritten_since(
