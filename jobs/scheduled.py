@@ -8,7 +8,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 from assets.names import by_schedule
-from resources.lake import on_disk
+from resources.lake import on_disk, unreadable
 from tidemark.domain.errors import ConfigurationError
 from tidemark.engine.config.configuration import Places
 
@@ -29,7 +29,7 @@ def scheduled(
         try:
             on_disk(where)
         except ConfigurationError as error:
-            return unreadable(error)
+            return dg.SkipReason(unreadable(error))
         return dg.SkipReason(WAITS) if waits(context.instance, called) else dg.RunRequest()
 
     return dg.ScheduleDefinition(
@@ -40,11 +40,6 @@ def scheduled(
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description=description,
     )
-
-
-def unreadable(error: ConfigurationError) -> dg.SkipReason:
-    """Why no run is asked for while the files are broken."""
-    return dg.SkipReason(f"no run could read its configuration: {error}")
 
 
 def waits(instance: dg.DagsterInstance, schedule: str, tags: Mapping[str, str] | None = None) -> bool:

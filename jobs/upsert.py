@@ -10,9 +10,9 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from assets.names import LANE_TAG, table_key, upsert_lane
-from jobs.scheduled import WAITS, unreadable, waits
+from jobs.scheduled import WAITS, waits
 from jobs.table_job import table_job
-from resources.lake import on_disk
+from resources.lake import on_disk, unreadable
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.errors import ConfigurationError
@@ -42,7 +42,7 @@ def merge_schedule(
         try:
             found = upsert_tables(on_disk(where).contracts)
         except ConfigurationError as error:
-            yield unreadable(error)
+            yield dg.SkipReason(unreadable(error))
             return
         there = {(each.contract.lane, table_key(table)) for table, each in found.items()}
         served = {name: [key for key in lane if (name, key) in there] for name, lane in keys.items()}

@@ -13,6 +13,7 @@ import dagster as dg
 
 from resources.spark import SparkConnect
 from tidemark.domain.config.configuration import Configuration
+from tidemark.domain.config.units import SHOWN
 from tidemark.domain.errors import ConfigurationError
 from tidemark.engine.alive import alive
 from tidemark.engine.config.configuration import STACK_FILE, Places, load, places
@@ -37,6 +38,12 @@ def configuration_of(where: Places) -> Configuration:
 def on_disk(where: Places) -> Configuration:
     """What a run that begins now would read, not what this process began with. Raises ConfigurationError."""
     return _followed(where).now()
+
+
+def unreadable(error: ConfigurationError) -> str:
+    """Why nothing can be asked for, or told, while the files are broken."""
+    why = "; ".join(str(problem) for problem in error.problems[:SHOWN])
+    return f"no run could read its configuration: {why} (tidemark check)"
 
 
 @lru_cache(maxsize=2)

@@ -13,10 +13,9 @@ from pydantic import ConfigDict
 
 from assets.names import is_ours, table_of
 from assets.runs.last_runs import errors_of, why_run, why_step
-from resources.lake import LakeResource
+from resources.lake import LakeResource, unreadable
 from sensors.changed_runs import change_of, changed, changed_at, recent
 from sensors.cursor import Moment, cursor_of
-from sensors.on_disk import unreadable
 from tidemark.domain.errors import ConfigurationError
 from tidemark.domain.secrets import redact_text
 from tidemark.engine.config import discovery

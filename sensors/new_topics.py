@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from resources.lake import LakeResource
+from resources.lake import LakeResource, unreadable
 from tidemark.domain.errors import ConfigurationError
 
 
@@ -15,7 +15,7 @@ from tidemark.domain.errors import ConfigurationError
 def new_topics(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SkipReason:
     """One look at the clusters."""
     from sensors.discover import remark_on, unserved  # noqa: PLC0415 - loading the definitions needs no Kafka client
-    from sensors.on_disk import to_reload, unreadable  # noqa: PLC0415
+    from sensors.on_disk import to_reload  # noqa: PLC0415
     from tidemark.engine.config.discovery import update  # noqa: PLC0415
     from tidemark.engine.look.topics import list_topics, with_listed  # noqa: PLC0415
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 import dagster as dg
 
 from assets.names import table_key, upsert_lane
-from resources.lake import LakeResource, on_disk
+from resources.lake import LakeResource, on_disk, unreadable
 from tidemark.domain.cadence.request import Ask
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.units import SHOWN, first_few
+from tidemark.domain.config.units import first_few
 from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.errors import ConfigurationError
 from tidemark.engine.access.lake import Lake
@@ -83,12 +83,6 @@ def to_reload(context: dg.SensorEvaluationContext, resource: LakeResource) -> st
         return _not_loaded(context, on_disk(resource.places))
     except ConfigurationError as error:
         return unreadable(error)
-
-
-def unreadable(error: ConfigurationError) -> str:
-    """Why nothing can be asked for, or told, while the files are broken."""
-    why = "; ".join(str(problem) for problem in error.problems[:SHOWN])
-    return f"no run could read its configuration: {why} (tidemark check)"
 
 
 def _not_loaded(context: dg.SensorEvaluationContext, found: Configuration) -> str | None:
