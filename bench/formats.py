@@ -21,7 +21,8 @@ from tidemark.domain.formats import json_schema, protobuf_columns
 from tidemark.domain.formats.json_columns import columns, declared
 from tidemark.engine.access.spark_limits import SESSION_SETTINGS
 from tidemark.engine.decode.decoding import NO_ID, Decoding
-from tidemark.engine.decode.records import FATE, decode
+from tidemark.engine.decode.records import decode
+from tidemark.engine.decode.working_columns import FATE
 from tidemark.engine.schema import protobuf
 from tidemark.engine.schema.protoc import compile_proto
 from tidemark.services.stack import Stack

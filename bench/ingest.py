@@ -30,7 +30,8 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment
-from tidemark.engine.decode.records import FATE, decode
+from tidemark.engine.decode.records import decode
+from tidemark.engine.decode.working_columns import FATE
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.lane.catch_up import catch_up

@@ -35,7 +35,8 @@ from tidemark.domain.columns.types import (
 from tidemark.domain.plan.meanings import MEANINGS, known, meanings_property
 from tidemark.engine.access.iceberg_types import columns_of as table_columns
 from tidemark.engine.decode.decoding import Decoding
-from tidemark.engine.decode.records import CAUSE, FATE, decode
+from tidemark.engine.decode.records import decode
+from tidemark.engine.decode.working_columns import CAUSE, FATE
 
 NAN, INF = float("nan"), float("inf")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -20,8 +20,9 @@ from tidemark.engine.decode.debezium import position
 from tidemark.engine.decode.decoding import NO_ID, Decoding, KeyDecoding
 from tidemark.engine.decode.failures import explain_failures
 from tidemark.engine.decode.key import KEY_PAYLOAD
-from tidemark.engine.decode.records import CAUSE, DETAIL, FATE, decode
+from tidemark.engine.decode.records import decode
 from tidemark.engine.decode.shipped import debezium_json as shipped
+from tidemark.engine.decode.working_columns import CAUSE, DETAIL, FATE
 
 TIME, DATA = debezium.TIME, debezium.DATA
 ENVELOPE, KEY = 41, 42

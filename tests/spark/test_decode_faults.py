@@ -12,7 +12,8 @@ from tidemark.domain.formats.avro_default import zigzag
 from tidemark.engine.access.spark_limits import missing_limits
 from tidemark.engine.decode.decoding import Decoding
 from tidemark.engine.decode.failures import Bounds, explain_failures
-from tidemark.engine.decode.records import CAUSE, FATE, VALUE, decode
+from tidemark.engine.decode.records import decode
+from tidemark.engine.decode.working_columns import CAUSE, FATE, VALUE
 
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
 WIDE = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 2}

@@ -16,7 +16,8 @@ from tidemark.domain.formats.json_columns import DOCUMENT, columns, declared
 from tidemark.engine.decode.decoding import NO_ID, Decoding
 from tidemark.engine.decode.failures import explain_failures
 from tidemark.engine.decode.on_server import NAME
-from tidemark.engine.decode.records import CAUSE, FATE, VALUE, decode
+from tidemark.engine.decode.records import decode
+from tidemark.engine.decode.working_columns import CAUSE, FATE, VALUE
 from tidemark.engine.ingest.observe import Counting, Observed, evidence, observed
 
 FIELDS = {

@@ -9,7 +9,7 @@ from matrix import AVRO, TypeRow
 from pyspark.sql import SparkSession
 
 from tidemark.engine.decode.decoding import Decoding
-from tidemark.engine.decode.records import FATE
+from tidemark.engine.decode.working_columns import FATE
 
 
 @pytest.fixture(scope="module")

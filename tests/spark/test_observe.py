@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tidemark.domain.formats.routes import UNROUTED
 from tidemark.engine.access.spark import connect
-from tidemark.engine.decode.records import CAUSE, FATE
+from tidemark.engine.decode.working_columns import CAUSE, FATE
 from tidemark.engine.ingest.observe import Counting, EventTime, Observed, evidence, observed
 
 

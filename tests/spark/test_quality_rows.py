@@ -26,6 +26,7 @@ from tidemark.domain.columns.types import (
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.ledger.quality_results import Rules
 from tidemark.engine.decode.quality_rows import BROKEN, judged
+from tidemark.engine.decode.working_columns import CAUSE, FATE
 from tidemark.engine.ingest.quality_stage import validate
 
 COLUMNS = Struct(
@@ -92,7 +93,7 @@ def rows_of(spark, values):
         F.col("_kafka.offset"),
         F.coalesce(F.col("_kafka.tombstone") == "yes", F.lit(False)).alias("tombstone"),
     )
-    return frame.withColumns({"_kafka": kafka, "fate": F.lit("written"), "cause": F.lit(None).cast("string")})
+    return frame.withColumns({"_kafka": kafka, FATE: F.lit("written"), CAUSE: F.lit(None).cast("string")})
 
 
 def test_each_rule_is_broken_by_what_is_false_and_by_nothing_else(spark):
@@ -103,7 +104,7 @@ def test_each_rule_is_broken_by_what_is_false_and_by_nothing_else(spark):
         values += [(column, value, "c", "no") for value in kept]
         bad[place] = set(range(len(values), len(values) + len(broken)))
         values += [(column, value, "c", "no") for value in broken]
-    found = judged(rows_of(spark, values), rules, "fate", "cause").toArrow().to_pylist()
+    found = judged(rows_of(spark, values), rules).toArrow().to_pylist()
     for place, (said, *_) in enumerate(CASES):
         broke = {row["_kafka"]["offset"] for row in found if row[f"{BROKEN}{place}"]}
         assert broke & (good[place] | bad[place]) == bad[place], said
@@ -115,8 +116,8 @@ def test_deletes_are_not_judged(spark):
         ("id", None, op, tombstone)
         for op, tombstone in (("d", "no"), ("t", "no"), ("u", "no"), (None, "no"), (None, "yes"))
     ]
-    found = judged(rows_of(spark, values), rules, "fate", "cause").toArrow().to_pylist()
-    assert [(row["_kafka"]["offset"], row["cause"]) for row in found if row["fate"] == "quarantined"] == [
+    found = judged(rows_of(spark, values), rules).toArrow().to_pylist()
+    assert [(row["_kafka"]["offset"], row[CAUSE]) for row in found if row[FATE] == "quarantined"] == [
         (2, "quality:not_null"), (3, "quality:not_null"),
     ]  # fmt: skip
 
@@ -163,7 +164,7 @@ def test_what_debezium_did_not_know_breaks_no_rule(spark):
     broke = {}
     for columns in (COLUMNS, plain):
         rules = Rules(tuple(QualityRule.model_validate(each) for each in said), columns)
-        found = judged(rows, rules, "fate", "cause").orderBy("_kafka.offset").toArrow().to_pylist()
+        found = judged(rows, rules).orderBy("_kafka.offset").toArrow().to_pylist()
         broke[columns] = [[n for n in range(len(said)) if row[f"{BROKEN}{n}"]] for row in found]
     assert broke[COLUMNS] == [[5], [], [], [0, 1, 2, 5]]
     assert broke[plain] == [[0, 1, 2, 5], [3], [4], [0, 1, 2, 5]]

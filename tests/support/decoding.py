@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.formats import avro, avro_columns
 from tidemark.engine.decode.decoding import Decoding
-from tidemark.engine.decode.records import FATE, decode
+from tidemark.engine.decode.records import decode
+from tidemark.engine.decode.working_columns import FATE
 
 SOURCE = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "

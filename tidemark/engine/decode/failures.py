@@ -20,9 +20,9 @@ from tidemark.domain.formats.explanation import Cause, Explanation
 from tidemark.domain.formats.routes import branch_prefix
 from tidemark.engine.decode.decoding import NO_ID, Decoding
 from tidemark.engine.decode.on_executors import explain as explain_shipped
-from tidemark.engine.decode.records import CAUSE, DETAIL, FATE, KAFKA, VALUE
 from tidemark.engine.decode.shipped.batch import ENVIRONMENT
 from tidemark.engine.decode.shipped.variant_documents import document_fault
+from tidemark.engine.decode.working_columns import CAUSE, DETAIL, FATE, KAFKA, VALUE
 
 UNEXPLAINED = Explanation(
     "undecodable",

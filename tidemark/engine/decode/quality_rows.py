@@ -22,6 +22,7 @@ from tidemark.domain.config.quality_sql import mentioned
 from tidemark.domain.ledger.quality_results import RuleResult, Rules, Sample, may_show
 from tidemark.engine.access.conditions import any_of, kept_apart
 from tidemark.engine.decode.unavailable_values import is_unknown, may_be_unknown
+from tidemark.engine.decode.working_columns import CAUSE, FATE
 
 BROKEN = "_tidemark_rule_"
 SHOWN = 200
@@ -29,13 +30,13 @@ SHOWN = 200
 _DELETES = ("d", "t")
 
 
-def judged(rows: DataFrame, rules: Rules, fate: str, cause: str) -> DataFrame:
+def judged(rows: DataFrame, rules: Rules) -> DataFrame:
     """`rows` with one working column per rule, and FATE and CAUSE of those that a rule sends to quarantine.
 
     Each condition of SQL is kept apart from the others by a column that Spark cannot merge: what two of them have in
     common would otherwise be evaluated for both at once, outside of what catches its errors.
     """
-    due = (F.col(fate) == "written") & is_judged(rules.columns)
+    due = (F.col(FATE) == "written") & is_judged(rules.columns)
     for place, rule in enumerate(rules.rules):
         at = due if rule.sql is None else kept_apart(due)
         rows = rows.withColumn(f"{BROKEN}{place}", F.coalesce(at & broken(rule, rules.columns), F.lit(False)))
@@ -45,8 +46,8 @@ def judged(rows: DataFrame, rules: Rules, fate: str, cause: str) -> DataFrame:
     if not refused:
         return rows
     found = any_of([F.col(flag) for flag, _ in refused])
-    causes = F.coalesce(F.col(cause), *(F.when(F.col(flag), rule.cause) for flag, rule in refused))
-    return rows.withColumns({cause: causes, fate: F.when(found, "quarantined").otherwise(F.col(fate))})
+    causes = F.coalesce(F.col(CAUSE), *(F.when(F.col(flag), rule.cause) for flag, rule in refused))
+    return rows.withColumns({CAUSE: causes, FATE: F.when(found, "quarantined").otherwise(F.col(FATE))})
 
 
 def is_judged(columns: Struct) -> Column:
@@ -132,7 +133,7 @@ def sample(rule: QualityRule, rules: Rules) -> Column:
     return F.to_json(F.struct(*(column.alias(name) for name, column in parts.items())))
 
 
-def details(rules: Rules, cause: str) -> Column:
+def details(rules: Rules) -> Column:
     """For a row in quarantine by a rule: what was expected, and what was found instead."""
     first = [
         F.when(
@@ -141,7 +142,7 @@ def details(rules: Rules, cause: str) -> Column:
         for place, rule in enumerate(rules.rules)
         if rule.on_failure == "quarantine"
     ]
-    refused = F.startswith(F.col(cause), F.lit(CAUSE_PREFIX))
+    refused = F.startswith(F.col(CAUSE), F.lit(CAUSE_PREFIX))
     return F.when(refused, F.coalesce(*first, F.lit(None).cast("string")))
 
 

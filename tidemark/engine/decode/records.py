@@ -11,7 +11,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
 
 from tidemark.domain.columns.spark_types import quoted_name
-from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.formats.debezium import CDC, TRUNCATE
 from tidemark.domain.formats.routes import UNROUTED
 from tidemark.engine.access.conditions import any_of, kept_apart
@@ -20,12 +19,8 @@ from tidemark.engine.decode.decoding import Decoding, KeyDecoding
 from tidemark.engine.decode.key import key_cause, key_detail
 from tidemark.engine.decode.payload import Parts, taken_apart
 from tidemark.engine.decode.quality_rows import judged
+from tidemark.engine.decode.working_columns import CAUSE, DETAIL, FATE, KAFKA, VALUE
 
-KAFKA = KAFKA_COLUMN.name
-VALUE = "_tidemark_value"
-FATE = "_tidemark_fate"
-CAUSE = "_tidemark_cause"
-DETAIL = "_tidemark_detail"
 _NULL_KEY = "_tidemark_null_key"
 _KEY_ASKED = "_tidemark_key_asked"
 _KEY_CAUSE = "_tidemark_key_cause"
@@ -110,7 +105,7 @@ def _with_fate(parts: Parts, decoding: Decoding) -> DataFrame:
             fate = F.when(idle, "tombstone").otherwise(fate)
             cause, detail = (F.when(~idle, each) for each in (cause, detail))
     rows = shaped_rows.select(*kept, fate.alias(FATE), cause.alias(CAUSE), detail.alias(DETAIL))
-    return judged(rows, decoding.rules, FATE, CAUSE) if decoding.rules else rows
+    return judged(rows, decoding.rules) if decoding.rules else rows
 
 
 def _null_key(names: Collection[str], decoding: Decoding) -> Column | None:

@@ -19,7 +19,7 @@ from tidemark.domain.formats.routes import UNROUTED
 from tidemark.domain.ledger.evidence import Evidence, Group
 from tidemark.domain.ledger.quality_results import Rules
 from tidemark.engine.decode.quality_rows import rule_metrics, rule_results
-from tidemark.engine.decode.records import CAUSE, FATE
+from tidemark.engine.decode.working_columns import CAUSE, FATE
 
 FUTURE = "INTERVAL 1 HOUR"
 WRITTEN = "_tidemark_written"

@@ -15,7 +15,8 @@ from tidemark.domain.ledger.quality_results import hidden_columns, redacted
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.decode.failures import explain_failures
 from tidemark.engine.decode.quality_rows import details
-from tidemark.engine.decode.records import CAUSE, DETAIL, FATE, VALUE, decode
+from tidemark.engine.decode.records import decode
+from tidemark.engine.decode.working_columns import CAUSE, DETAIL, FATE, VALUE
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.schema.event_routes import IDS_LOOKED_UP
@@ -97,7 +98,7 @@ def _columns(bad: DataFrame, plan: Plan, known: list[int]) -> DataFrame:
         .when(registered, F.concat(F.lit("registered, but not under subject "), subject))
         .when(unknown, F.concat(F.lit("the registry does not list it under subject "), subject))
         .when(cause == "no_magic_byte", _first_bytes())
-        .otherwise(F.coalesce(F.col(DETAIL), *([details(plan.row_rules, CAUSE)] if plan.row_rules else [])))
+        .otherwise(F.coalesce(F.col(DETAIL), *([details(plan.row_rules)] if plan.row_rules else [])))
         .alias("detail"),
         F.lit(plan.batch_id).alias("batch_id"),
         F.lit(plan.run_id).alias("run_id"),

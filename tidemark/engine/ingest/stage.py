@@ -17,7 +17,7 @@ from tidemark.domain.ledger.offsets import total
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.snapshots import summary_of
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.decode.records import DETAIL, VALUE
+from tidemark.engine.decode.working_columns import DETAIL, VALUE
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.observe import WRITTEN, Counting, EventTime, Observed, evidence, observed
 from tidemark.engine.ingest.plan import Plan

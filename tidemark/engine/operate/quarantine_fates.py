@@ -17,7 +17,8 @@ from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.replay import MOST_RANGES, Runs, quarantined_before, runs_between
 from tidemark.engine.access.conditions import within
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.decode.records import CAUSE, FATE, decode
+from tidemark.engine.decode.records import decode
+from tidemark.engine.decode.working_columns import CAUSE, FATE
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quarantine_rows import exact_causes
 from tidemark.engine.operate.quarantine_causes import OLD_CAUSE, note_causes

@@ -19,7 +19,8 @@ from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import translated
-from tidemark.engine.decode.records import FATE, VALUE, decode
+from tidemark.engine.decode.records import decode
+from tidemark.engine.decode.working_columns import FATE, VALUE
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.audit import audit
 from tidemark.engine.ingest.observe import grouped, second_look

@@ -10,7 +10,7 @@ from tidemark.domain.columns.types import table_columns
 from tidemark.domain.ledger.quality_results import RuleResult, Rules, hidden_columns
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.decode.quality_rows import judged, rule_metrics, rule_results
-from tidemark.engine.decode.records import CAUSE, FATE
+from tidemark.engine.decode.working_columns import CAUSE, FATE
 from tidemark.engine.ingest.quality_fit import check_rules
 from tidemark.engine.operate.backfill.plan import Work
 from tidemark.engine.schema.evolve import value_columns
@@ -31,7 +31,7 @@ def judge_copied(lake: Lake, work: Work, rows: DataFrame) -> list[RuleResult]:
     check_rules(lake, work.contract, columns)
     rules = Rules(due, columns, hidden_columns(work.contract))
     fated = rows.withColumns({FATE: F.lit("written"), CAUSE: F.lit(None).cast("string")})
-    [seen] = judged(fated, rules, FATE, CAUSE).agg(*rule_metrics(rules)).collect()
+    [seen] = judged(fated, rules).agg(*rule_metrics(rules)).collect()
     return list(rule_results(rules, seen.asDict()).values())
 
 
