@@ -75,15 +75,15 @@ def ensure(lake: Lake, contract: Contract) -> None:
 
 
 def leftovers(lake: Lake, quarantine: str, epoch: int, ranges: Ranges) -> bool:
-    """Whether unresolved rows inside `ranges` may be there: left by an attempt that never published.
+    """Whether unresolved rows inside `ranges` are there: left by an attempt that never published.
 
-    Answered from file statistics, so a yes may be mistaken and a no is certain.
+    Only files are opened whose statistics do not rule it out.
     """
     table = load_written(lake.catalog, quarantine)
     if table is None or not ranges:
         return False
-    scan = table.scan(row_filter=inside(epoch, ranges))
-    return any(True for _ in scan.plan_files())
+    scan = table.scan(row_filter=inside(epoch, ranges), selected_fields=("offset",), limit=1)
+    return bool(scan.to_arrow().num_rows)
 
 
 @dataclass(frozen=True, slots=True)
