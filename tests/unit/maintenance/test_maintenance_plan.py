@@ -133,6 +133,25 @@ def test_run_after_run_a_partition_ends_with_fewer_small_files_than_are_worth_it
         assert len(fitting) < limits.min_input_files, "what surely fits in one run is merged"
 
 
+@given(st.lists(st.integers(1, 60), min_size=4, max_size=60), st.integers(1, 300), st.booleans())
+def test_begun_is_where_most_files_surely_fit_counted_anew_for_each_size(sizes, room, heavy):
+    """Given a partition larger than a run, then files up to the smallest size are taken of whose largest most fit; of all, where deletes are the need."""
+    limits = Compaction(target_file_size=1000, min_input_files=4, max_bytes=room)
+    plan = plan_compaction(Layout((partition(sizes=sizes, rows=100, deleted_rows=50 * heavy),)), limits, NOW)
+    if sum(sizes) <= room:
+        wanted = [(len(sizes), sum(sizes), 750, None)]
+    else:
+        fits = {}
+        for bound in [max(sizes)] if heavy else sorted(set(sizes)):
+            largest_first = sorted((size for size in sizes if size <= bound), reverse=True)
+            fits[bound] = [total for total in accumulate(largest_first) if total <= room]
+        bound, totals = max(fits.items(), key=lambda each: len(each[1]))
+        below = 750 if heavy else bound + 1
+        wanted = [(len(totals), totals[-1], below, len(totals))] if len(totals) >= 4 else []
+    assert [(each.files, each.bytes, each.below, each.max_files) for each in plan.rewrites] == wanted
+    assert plan.left == sum(sizes) - sum(each[1] for each in wanted)
+
+
 def test_alike_partitions_share_a_commit():
     many = [partition(f"day={n}", [KB] * 10) for n in range(250)]
     plan = plan_compaction(Layout(tuple(many)), LIMITS, NOW)

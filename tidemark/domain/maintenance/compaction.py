@@ -3,7 +3,7 @@
 Pure functions, no clock of their own. A plan is data: the engine runs it, `--dry-run` prints it.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -201,7 +201,7 @@ def _need(each: Partition, limits: Compaction, now: datetime) -> _Need | None:
 
 def _within(needs: Sequence[_Need], limits: Compaction) -> tuple[list[tuple[_Need, int | None]], int]:
     """As much as `max_bytes` allows; a partition that is larger alone is begun with as many files as fit."""
-    room, left = limits.max_bytes, 0
+    room, left, begun = limits.max_bytes, 0, False
     chosen: list[tuple[_Need, int | None]] = []
     for need in needs:
         size = sum(need.files)
@@ -209,10 +209,10 @@ def _within(needs: Sequence[_Need], limits: Compaction) -> tuple[list[tuple[_Nee
             chosen.append((need, None))
             room -= size
             continue
-        part = _begun(need, room, limits)
-        if len(part.files) >= limits.min_input_files and not any(count for _, count in chosen):
+        part = None if begun else _begun(need, room, limits)
+        if part and len(part.files) >= limits.min_input_files:
             chosen.append((part, len(part.files)))
-            room = 0
+            room, begun = 0, True
             left += size - sum(part.files)
         else:
             left += size
@@ -227,16 +227,12 @@ def _begun(need: _Need, room: int, limits: Compaction) -> _Need:
     """
     heavy = need.partition.delete_ratio > limits.max_delete_ratio
     sizes = sorted(need.files)
-    best: tuple[int, ...] = ()
-    below = need.below
-    for size in [sizes[-1]] if heavy else sorted(set(sizes)):
-        largest = tuple(reversed(sizes[: bisect_right(sizes, size)]))
-        fitting = tuple(
-            each for each, total in zip(largest, accumulate(largest), strict=True) if total <= room
-        )
-        if len(fitting) > len(best):
-            best, below = fitting, need.below if heavy else size + 1
-    return _Need(need.partition, best, below, need.hot)
+    totals = list(accumulate(sizes, initial=0))
+    ends = list(accumulate(len(list(alike)) for _, alike in groupby(sizes)))
+    fitting = [(bisect_left(totals, totals[end] - room), end) for end in (ends[-1:] if heavy else ends)]
+    begin, end = max(fitting, key=lambda each: each[1] - each[0])
+    below = need.below if heavy or begin == end else sizes[end - 1] + 1
+    return _Need(need.partition, tuple(sizes[begin:end]), below, need.hot)
 
 
 def _grouped(chosen: Sequence[tuple[_Need, int | None]], limits: Compaction) -> Iterable[Rewrite]:
