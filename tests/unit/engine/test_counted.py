@@ -1,5 +1,7 @@
-"""Rule: a quarantine is counted again only where another number could come of it: each look would open all its files."""
+"""Rules: a quarantine is counted again only where another number could come of it: each look would open all its files;
+by cause it is counted like row by row."""
 
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -10,7 +12,7 @@ from quarantine_rows import SCHEMA
 
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.settlement import Settlement
-from tidemark.engine.look.quarantined import unresolved
+from tidemark.engine.look.quarantined import CauseCount, causes, unresolved
 from tidemark.engine.table.settle import SETTLED
 
 NAME = "shop.orders_quarantine"
@@ -91,3 +93,50 @@ def test_what_a_receipt_asks_for_is_counted_before_and_after_it_is_carried_out(q
     with quarantine.transaction() as done:  # by whoever found no row to mark
         done.set_properties({SETTLED: "s1"})
     assert look(0, {0: 9}, replayed) == (2, True)
+
+
+def test_causes_are_counted_over_files_writers_and_remedies(tmp_path):
+    """Given rows of two causes in two files, some resolved, some without a schema id, or a time, or beyond the ledger."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("shop")
+    times = pa.timestamp("us", "UTC")
+    schema = pa.schema(
+        [*SCHEMA, ("schema_id", pa.int32()), ("cause", pa.string()), ("quarantined_at", times)]
+    )
+    table, hour = catalog.create_table(NAME, schema), timedelta(hours=1)
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+    def put(*rows):
+        table.append(
+            pa.Table.from_pylist(
+                [
+                    {
+                        "epoch": 0,
+                        "partition": 0,
+                        "offset": offset,
+                        "resolved_by": by,
+                        "resolved_at": by and noon,
+                        "schema_id": writer,
+                        "cause": cause,
+                        "quarantined_at": at,
+                    }
+                    for offset, cause, writer, by, at in rows
+                ],
+                schema=schema,
+            )
+        )
+
+    put(
+        (1, "undecodable", None, None, noon),
+        (2, "quality:x", 7, None, None),
+        (3, "undecodable", 7, "r", noon),
+    )
+    put((4, "undecodable", 8, None, noon - hour), (5, "undecodable", 7, None, noon + hour))
+    put((6, "undecodable", 7, None, noon), (90, "undecodable", 9, None, noon + 2 * hour))
+    ledger = Ledger(cluster_id="c", topic_id="t", topic="orders", epoch=0, next={0: 50})
+    found = causes(SimpleNamespace(catalog=catalog, counted={}), "shop.orders", NAME, ledger)
+    catalog.close()
+    assert found == [
+        CauseCount("shop.orders", "undecodable", 4, 1, noon - hour, noon + hour, {7, 8}),
+        CauseCount("shop.orders", "quality:x", 1, 0, None, None, {7}),
+    ]

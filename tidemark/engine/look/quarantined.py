@@ -20,6 +20,8 @@ from tidemark.engine.access.totals import totals_of
 from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, as_settled, covered, require_columns
 from tidemark.engine.table.settle import pending
 
+_COUNTED: Any = [([], "count_all"), ("quarantined_at", "min"), ("quarantined_at", "max")]
+
 
 @dataclass(slots=True)
 class CauseCount:
@@ -33,15 +35,15 @@ class CauseCount:
     last_seen: datetime | None = None
     schema_ids: set[int] = field(default_factory=set)
 
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Count one row."""
-        at = row["quarantined_at"]
-        self.count += row[OPEN]
-        self.resolved += not row[OPEN]
-        self.first_seen = min(filter(None, (self.first_seen, at)), default=None)
-        self.last_seen = max(filter(None, (self.last_seen, at)), default=None)
-        if row["schema_id"] is not None:
-            self.schema_ids.add(row["schema_id"])
+    def add(self, alike: Mapping[str, Any]) -> None:
+        """Count rows that differ in their time alone."""
+        earliest, latest = alike["quarantined_at_min"], alike["quarantined_at_max"]
+        self.count += alike["count_all"] if alike[OPEN] else 0
+        self.resolved += 0 if alike[OPEN] else alike["count_all"]
+        self.first_seen = min(filter(None, (self.first_seen, earliest)), default=None)
+        self.last_seen = max(filter(None, (self.last_seen, latest)), default=None)
+        if alike["schema_id"] is not None:
+            self.schema_ids.add(alike["schema_id"])
 
     def as_json(self) -> dict[str, Any]:
         """The stable shape of `status --quarantine`."""
@@ -92,8 +94,9 @@ def causes(lake: Lake, table: str, quarantine: str, ledger: Ledger | None) -> li
             return []
         asked, wanted = pending(ledger, rows), tuple(dict.fromkeys((*NEEDED, *fields)))
         for batch in _batches(rows, quarantine, wanted, everything=True):
-            for row in as_settled(batch, ledger, asked).select([*fields, OPEN]).to_pylist():
-                found.setdefault(row["cause"], CauseCount(table, row["cause"])).add(row)
+            alike = as_settled(batch, ledger, asked).group_by(["cause", "schema_id", OPEN], use_threads=False)
+            for each in alike.aggregate(_COUNTED).to_pylist():
+                found.setdefault(each["cause"], CauseCount(table, each["cause"])).add(each)
         return sorted(found.values(), key=lambda each: -each.count)
 
 
