@@ -1,4 +1,5 @@
-"""Rule: whether Kafka compacts a topic is None, not a guess, where the broker does not answer."""
+"""Rules: whether Kafka compacts a topic is None, not a guess, where the broker does not answer; many partitions get
+longer to answer than a few."""
 
 import socket
 
@@ -18,3 +19,7 @@ def test_whether_a_topic_is_compacted_is_not_guessed(
         with pytest.raises(Outage):
             headroom.kept_for(cluster, ["orders"])
         assert headroom.compacted(cluster, "orders") is None
+
+
+def test_every_partition_has_its_share_of_the_time() -> None:
+    assert [headroom._patience(partitions) for partitions in (0, 500, 10_000)] == [5, 6, 25]

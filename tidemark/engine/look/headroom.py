@@ -11,8 +11,9 @@ from tidemark.domain.config.platform import KafkaCluster
 from tidemark.domain.errors import NO_TABLE, Outage
 from tidemark.engine.access.kafka import TIMEOUT
 
-PATIENCE = 5.0
-"""Seconds for reading one record of each partition; what has not come by then is unknown."""
+PATIENCE, PER_SECOND = 5.0, 500
+"""Seconds for reading one record of each partition, and for so many partitions one more; what has not come by then is
+unknown."""
 _FETCHES = (16 * 1024, 1024**2)
 """Bytes of a partition's fetch, first and for what has not come by half the time. Kafka ignores the bound for one
 partition of an answer alone: where batches are larger, each answer brings a single one."""
@@ -111,7 +112,7 @@ def _first(
     found: dict[tuple[str, int], int] = {}
     try:
         consumer.assign([TopicPartition(topic, p, offset) for (topic, p), offset in wanted.items()])
-        until = time.monotonic() + PATIENCE / len(_FETCHES)
+        until = time.monotonic() + _patience(len(wanted)) / len(_FETCHES)
         while len(found) < len(wanted) and time.monotonic() < until:
             for message in consumer.consume(1000, timeout=0.1):
                 where, at = (message.topic(), message.partition()), message.timestamp()[1]
@@ -121,3 +122,7 @@ def _first(
     finally:
         consumer.close()
     return found
+
+
+def _patience(partitions: int) -> float:
+    return PATIENCE + partitions / PER_SECOND
