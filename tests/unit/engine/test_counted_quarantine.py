@@ -2,13 +2,16 @@
 
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from quarantine_rows import SCHEMA
 
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.settlement import Resolution, Settlement
-from tidemark.engine.table.counted_quarantine import OPEN, as_settled
+from tidemark.engine.table.counted_quarantine import OPEN, as_settled, published
 
 AT = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=77)
 
@@ -48,3 +51,14 @@ def test_a_rollback_lets_rows_wait_again_and_hides_what_came_later():
     rows = [row(1, "r1"), row(2, "r2"), row(3, batch="gone"), row(40), row(4, epoch=0), row(5, epoch=2)]
     told = asked(undone=[Resolution("r1", 77)], dropped=["gone"], rewound={0: 30})
     assert seen(rows, told, {0: 30}) == {(1, 0, 1): True, (1, 0, 2): False, (0, 0, 4): True}
+
+
+small = st.integers(0, 4)
+
+
+@given(st.lists(st.tuples(small, small, small)), st.dictionaries(small, small), small)
+def test_a_row_counts_by_where_the_ledger_ends_in_its_partition(places, following, epoch):
+    ledger = Ledger(cluster_id="c", topic_id="t", topic="orders", epoch=epoch, next=following)
+    columns = np.array(places, dtype=np.int64).reshape(-1, 3).T
+    found = published(dict(zip(("epoch", "partition", "offset"), columns, strict=True)), ledger)
+    assert list(found) == [e < epoch or (e == epoch and o < following.get(p, 0)) for e, p, o in places]

@@ -17,6 +17,8 @@ from tidemark.domain.ledger.settlement import STAGED, Settlement
 
 OPEN = "open"
 NEEDED = ("epoch", "partition", "offset", "batch_id", "resolved_by", "resolved_at")
+_BEYOND = 2**31
+"""Greater than any partition."""
 
 
 def require_columns(quarantine: Table, name: str, wanted: Iterable[str]) -> None:
@@ -65,14 +67,10 @@ def published(numbers: Mapping[str, Any], ledger: Ledger) -> Any:
 
     Rows beyond belong to a batch that is just being published, or whose attempt died; they are not counted yet.
     """
-    below = numbers["epoch"] < ledger.epoch
-    for partition, following in ledger.next.items():
-        below |= (
-            (numbers["epoch"] == ledger.epoch)
-            & (numbers["partition"] == partition)
-            & (numbers["offset"] < following)
-        )
-    return below
+    partitions, ends = np.array([*sorted(ledger.next.items()), (_BEYOND, 0)], dtype=np.int64).T
+    at = np.searchsorted(partitions, numbers["partition"])
+    below = (partitions[at] == numbers["partition"]) & (numbers["offset"] < ends[at])
+    return (numbers["epoch"] < ledger.epoch) | (numbers["epoch"] == ledger.epoch) & below
 
 
 def _undone(rows: pa.Table, by: Any, asked: Settlement) -> Any:
