@@ -11,7 +11,7 @@ from dagster import DagsterRunStatus, RunsFilter
 from dagster._core.storage.tags import RUN_KEY_TAG
 
 from assets.names import OFFSETS_TAG, PUBLISHING, VERB_TAG, VERBS, by_sensor, pool_filter, pools_of, table_of
-from assets.runs.handover import could_begin, runs_of
+from assets.runs.handover import could_begin
 from assets.runs.last_runs import unfinished
 from assets.runs.statuses import ENDED, IN_PROGRESS, UNDER_WAY
 from assets.runs.stopped import stopped_of
@@ -48,10 +48,13 @@ class Acts:
     cut_short: Mapping[str, datetime]
 
 
-def under_way(instance: dg.DagsterInstance, pool: str, tables: Collection[str]) -> Runs:
+def under_way(
+    instance: dg.DagsterInstance, pool: str, tables: Collection[str], leaving: datetime | None = None
+) -> Runs:
     """The tables that runs have in hand, whoever launched them.
 
-    A queued run that a person started keeps its tables only if it could begin once a lingering run makes room.
+    A queued run that a person started keeps its tables only if it could begin once a lingering run makes room. One that
+    lingers since before `leaving` is about to end, and has none in hand: its successor is to stand in the queue then.
     """
     kept: set[str] = set()
     lingering: set[str] = set()
@@ -59,10 +62,15 @@ def under_way(instance: dg.DagsterInstance, pool: str, tables: Collection[str]) 
     launched: str | None = None
     queued = False
     behind: dict[str, str] = {}
-    for run in runs_of(instance, UNDER_WAY, pool):
+    for record in instance.get_run_records(RunsFilter(statuses=list(UNDER_WAY))):
+        run = record.dagster_run
+        if pool not in pools_of(run):
+            continue
         asked = by_sensor(run)
         if asked and run.status == DagsterRunStatus.STARTED:
-            lingering |= _tables(run, tables)
+            began = record.start_time
+            if began is None or leaving is None or began > leaving.timestamp():
+                lingering |= _tables(run, tables)
         elif asked or run.status != DagsterRunStatus.QUEUED or could_begin(instance, run, pool):
             if not asked and run.status == DagsterRunStatus.QUEUED:
                 behind |= dict.fromkeys(_tables(run, tables), run.run_id[:8])

@@ -13,7 +13,7 @@ from time import monotonic
 import dagster as dg
 
 from assets.names import pool_of
-from assets.runs.run_length import patience_of
+from assets.runs.run_length import patience_of, run_length_of
 from sensors.changed_runs import LATE
 from sensors.cursor import CATALOG, Cache, Entry
 from sensors.lane_runs import Ended, ended, under_way
@@ -70,7 +70,8 @@ class Tick(ABC):
         names = [contract.table for contract in self.contracts]
         self.cache.tables = {table: self.cache.entry(table) for table in names}
         pool = pool_of(self.lane_name)
-        runs = under_way(self.instance, pool, names)
+        leaving = self.now - run_length_of(self.lane, self.contracts) + self.lane.poll
+        runs = under_way(self.instance, pool, names, leaving)
         over, passed = ended(self.instance, pool, names, self.cache.runs_until)
         self._take_in(over)
         if passed and not (runs.kept or runs.lingering or runs.starting):

@@ -268,6 +268,22 @@ def test_a_table_that_no_run_serves_calls_the_lingering_run_away_and_takes_its_t
     assert request.tags["tidemark/tables"] == "web.clicks"
 
 
+def test_a_run_that_is_about_to_end_has_its_successor_in_the_queue(tick, lake, run_of, instance):
+    """Given records for a table that a run lingers for, when `max_run` is over a poll from now, then the next run is asked for, once: the first one makes room for it. Not earlier."""
+    tick()
+    lingers = run_of(["shop.orders"], DagsterRunStatus.STARTING, sensor=True)
+    began = dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, "ingest")
+    instance.report_dagster_event(began, lingers.run_id)
+    lake.ends["orders"] = {0: 25}
+    assert tick(later=1).run_requests == []
+    assert tick(later=290).run_requests == []
+    (request,) = tick(later=296).run_requests
+    assert tables_of(request) == ["shop/orders"]
+    run_of(["shop.orders"], DagsterRunStatus.NOT_STARTED, sensor=True)
+    assert Handover(instance, lingers.run_id, pool_of("default"))() is not None
+    assert tick(later=301).run_requests == []
+
+
 def test_a_run_is_told_since_when_records_wait_in_the_tables_that_it_takes_along(tick, lake, defs):
     """Given a table that is not due, when another one's run takes it along, then the run knows the age of what waits there."""
     tick()
