@@ -98,7 +98,7 @@ class QuarantineCommit:
 def replace_within(
     lake: Lake, quarantine: str, rows: DataFrame | None, *, epoch: int, ranges: Ranges, expected: int
 ) -> QuarantineCommit | None:
-    """Publish `rows` and remove what else is unresolved inside `ranges`, in one commit.
+    """Publish `rows` and remove what else is unresolved inside `ranges`, in one commit (two where it came meanwhile).
 
     Rows beyond stay untouched: they belong to an attempt that may publish next. Returns the change where it can be
     undone: not when it is the first, or when another attempt wrote at the same time.
@@ -107,14 +107,12 @@ def replace_within(
         Stopped: afterwards the table does not hold `expected` rows there: nothing of the batch is published.
         Overtaken: another attempt writes the same quarantine right now.
     """
-    spark, target, where = lake.spark(), lake.identifier(quarantine), inside(epoch, ranges, "t.")
+    target, where = lake.identifier(quarantine), inside(epoch, ranges, "t.")
     before = _head(lake, quarantine)
-    with or_overtaken(quarantine):
-        if rows is None:
-            spark.sql(f"DELETE FROM {target} t WHERE {where}")
-        else:
-            _merge(rows, target, where)
-    found = spark.sql(f"SELECT count(*) AS n FROM {target} t WHERE {where}").collect()[0]["n"]
+    more = rows is None or leftovers(lake, quarantine, epoch, ranges)
+    found = _replaced(lake, quarantine, rows, where, more=more)
+    if found != expected and not more:  # another attempt has died meanwhile
+        found = _replaced(lake, quarantine, rows, where, more=True)
     if found != expected:
         raise Stopped(
             "failed",
@@ -126,6 +124,20 @@ def replace_within(
     if before is None or after is None or after.parent_snapshot_id != before.snapshot_id:
         return None
     return QuarantineCommit(quarantine, before.snapshot_id, after.snapshot_id)
+
+
+def _replaced(lake: Lake, quarantine: str, rows: DataFrame | None, where: str, *, more: bool) -> int:
+    """Write `rows` over what is unresolved there, with `more` remove the rest of it; gives how many rows it holds then.
+
+    Only with `more` Spark reads the whole table: else it opens the files whose statistics do not rule these rows out.
+    """
+    spark, target = lake.spark(), lake.identifier(quarantine)
+    with or_overtaken(quarantine):
+        if rows is None:
+            spark.sql(f"DELETE FROM {target} t WHERE {where}")
+        else:
+            _merge(rows, target, where, more=more)
+    return int(spark.sql(f"SELECT count(*) AS n FROM {target} t WHERE {where}").collect()[0]["n"])
 
 
 def hide(lake: Lake, contract: Contract, rows: DataFrame, staged: str, expected: int, told: str) -> None:
@@ -166,16 +178,16 @@ def _head(lake: Lake, quarantine: str) -> Snapshot | None:
     return table.metadata.current_snapshot() if table else None
 
 
-def _merge(rows: DataFrame, target: str, where: str) -> None:
+def _merge(rows: DataFrame, target: str, where: str, *, more: bool) -> None:
     names = [quoted_name(each) for each in rows.columns]
     told = ", ".join(f"t.{each} = s.{each}" for each in names)  # somebody may have added columns of their own
     values = ", ".join(f"s.{each}" for each in names)
     with temp_view(rows, "quarantined") as view:
         rows.sparkSession.sql(
             f"MERGE INTO {target} t USING {view} s ON t.epoch = s.epoch AND t.partition = s.partition "
-            "AND t.offset = s.offset AND t.resolved_at IS NULL "
+            f"AND t.offset = s.offset AND {where} "
             f"WHEN MATCHED THEN UPDATE SET {told} WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({values}) "
-            f"WHEN NOT MATCHED BY SOURCE AND {where} THEN DELETE"
+            + (f"WHEN NOT MATCHED BY SOURCE AND {where} THEN DELETE" if more else "")
         )
 
 
