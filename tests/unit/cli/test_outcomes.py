@@ -175,7 +175,7 @@ def test_a_verb_that_is_interrupted_outside_of_its_step_says_so_too() -> None:
         signal.raise_signal(signal.SIGINT)
 
     @dg.op(required_resource_keys={"opens"})
-    def works(_context: object) -> None:
+    def works() -> None:
         raise AssertionError
 
     @dg.job(resource_defs={"opens": opens})
