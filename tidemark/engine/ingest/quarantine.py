@@ -107,7 +107,7 @@ def replace_within(
         Stopped: afterwards the table does not hold `expected` rows there: nothing of the batch is published.
         Overtaken: another attempt writes the same quarantine right now.
     """
-    target, where = lake.identifier(quarantine), inside(epoch, ranges, "t.")
+    where = inside(epoch, ranges, "t.")
     before = _head(lake, quarantine)
     more = rows is None or leftovers(lake, quarantine, epoch, ranges)
     found = _replaced(lake, quarantine, rows, where, more=more)
