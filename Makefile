@@ -72,9 +72,9 @@ bench-quick: $(VENV) java ## Tidemark beside its nearest rivals in under 5 minut
 
 bench: $(VENV) java ## All rivals, all workloads: hours; see bench/README.md
 	@"$(UV)" sync --frozen --group bench
-	-@$(BENCH) full
-	-@$(RUN) python -m bench.everything
-	@$(RUN) python -m bench.sidebyside.guard full
+	@well=0; for part in "sidebyside full" everything "sidebyside.guard full"; do \
+		$(RUN) python -m bench.$$part || well=1; \
+	done; exit $$well
 
 services-up: $(ONLY) java ## Start the embedded stack and leave it running
 	@$(RUN) tidemark services up

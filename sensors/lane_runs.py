@@ -60,7 +60,7 @@ def under_way(
     lingering: set[str] = set()
     starting: str | None = None
     launched: str | None = None
-    queued = False
+    queued = leaves = False
     behind: dict[str, str] = {}
     for record in instance.get_run_records(RunsFilter(statuses=list(UNDER_WAY))):
         run = record.dagster_run
@@ -71,6 +71,8 @@ def under_way(
             began = record.start_time
             if began is None or leaving is None or began > leaving.timestamp():
                 lingering |= _tables(run, tables)
+            else:
+                leaves = True
         elif asked or run.status != DagsterRunStatus.QUEUED or could_begin(instance, run, pool):
             if not asked and run.status == DagsterRunStatus.QUEUED:
                 behind |= dict.fromkeys(_tables(run, tables), run.run_id[:8])
@@ -83,7 +85,7 @@ def under_way(
     served = kept | lingering
     kept |= behind.keys()
     behind = {table: run for table, run in behind.items() if table not in served}
-    return Runs(kept, lingering - kept, starting, launched if queued else None, behind)
+    return Runs(kept, lingering - kept, starting, launched if queued else None, behind, leaves)
 
 
 def ended(
@@ -107,7 +109,7 @@ def ended(
 
 
 def _ended_records(instance: dg.DagsterInstance, pool: str, after: datetime | None) -> Iterator[dg.RunRecord]:
-    """From the newest on, also those of other pools (see `runs_of`); without `after` the last AT_ONCE of this pool."""
+    """From the newest on, of other pools as well (`handover.runs_of`); without `after` the last AT_ONCE of this one."""
     if after is None:
         wanted = RunsFilter(statuses=list(ENDED), tags=pool_filter(pool))
         yield from instance.get_run_records(wanted, limit=AT_ONCE)

@@ -39,8 +39,8 @@ class MergeTick(Tick):
     """Tables whose turn is in one of the next ticks."""
 
     def _look(self) -> None:
-        known = {each.upsert.table for each in self.lake.configuration.contracts if each.upsert}
-        self.contracts = [each for each in self.contracts if each.table in known]  # others were removed since
+        there = upsert_tables(self.lake.configuration.contracts)
+        self.contracts = [each for each in self.contracts if each.table in there]  # others were removed since
         written = self._written()
         due = [each for each in self.contracts if self._may_be_behind(each, written)]
         self.quiet = len(self.contracts) - len(due)

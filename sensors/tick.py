@@ -74,7 +74,7 @@ class Tick(ABC):
         runs = under_way(self.instance, pool, names, leaving)
         over, passed = ended(self.instance, pool, names, self.cache.runs_until)
         self._take_in(over)
-        if passed and not (runs.kept or runs.lingering or runs.starting):
+        if passed and not (runs.kept or runs.lingering or runs.starting or runs.leaving):
             self._pass(passed)
         self._look()
         patience = patience_of(self.contracts) if runs.lingering else OUTAGE_BACKOFF[1]

@@ -276,7 +276,7 @@ def test_a_run_that_is_about_to_end_has_its_successor_in_the_queue(tick, lake, r
     instance.report_dagster_event(began, lingers.run_id)
     lake.ends["orders"] = {0: 25}
     assert tick(later=1).run_requests == []
-    assert tick(later=290).run_requests == []
+    assert tick(later=250).run_requests == []
     (request,) = tick(later=296).run_requests
     assert tables_of(request) == ["shop/orders"]
     run_of(["shop.orders"], DagsterRunStatus.NOT_STARTED, sensor=True)

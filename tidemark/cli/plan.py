@@ -42,6 +42,8 @@ def plan(tables: Sequence[str], *, sample: int, as_json: bool) -> None:
     try:
         found += [] if tables else foresee_releases(lake)
     except (Outage, Stopped) as failed:
+        if nothing:
+            raise nothing from failed
         unknown = unknown or [(failed.fields["table"], failed)]
     if nothing and not (found or unknown):
         raise nothing

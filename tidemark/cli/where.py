@@ -105,7 +105,7 @@ def _of_key(lake: Lake, contract: Contract, key: bytes) -> list[Answer]:
     answers, records = where_key(lake, contract, key)
     if records > len(answers):
         said = f"{contract.table}: the newest {len(answers)} of {records} records of this key"
-        console(as_json=True).print(said)
+        console(as_json=True).print(said, soft_wrap=True)
     return answers
 
 

@@ -89,8 +89,6 @@ def main() -> None:
         find_java()
     except JavaMissing as error:
         command = Path(sys.executable).with_name("tidemark")  # which `make` has not put on the PATH
-        if command.is_relative_to(Path.cwd()):
-            command = command.relative_to(Path.cwd())
         sys.stderr.write(f"{error}\n".replace("tidemark services", f"{shlex.quote(str(command))} services"))
         raise SystemExit(2) from None
 

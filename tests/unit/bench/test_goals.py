@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bench.goals import ALIKE, FEWER, SCRIPT, goals, page
+from bench.goals import _JUDGES, ALIKE, FEWER, SCRIPT, goals, page
 from bench.sidebyside.figures import OURS, RAW
 from bench.sidebyside.run import Run
 
@@ -138,3 +138,6 @@ def test_a_part_without_our_figures_is_no_success(results):
     results["full"].write_text(json.dumps(whole))
     with pytest.raises(LookupError, match="no figures of tidemark"):
         list(goals(results))
+    found = list(goals(dict.fromkeys(results)))
+    assert [(each.figure, each.met) for each in found] == [(name, False) for name in _JUDGES]
+    assert page(found, dict.fromkeys(results), "now").count("**no**") == len(results)

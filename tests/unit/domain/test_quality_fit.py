@@ -235,9 +235,12 @@ def test_a_column_may_be_called_as_the_part_of_a_map_is(column, place):
 
 def test_a_document_that_is_one_hidden_column_quotes_nothing_of_any_place():
     """Given a JSON document without fields as column `value`, tagged, then a pointer into it and its keys are not told."""
-    hidden = hidden_columns(Contract(topic="t", table="s.t", columns={"value": {"tags": ["PII"]}}))
-    told = redacted(Explanation("value_out_of_range", "/alice@example.org/n: 4711 has more digits"), hidden)
-    assert told.detail == "value: not told here, for it may quote a value that is tagged pii"
+    said = {"topic": "t", "table": "s.t", "columns": {"value": {"tags": ["PII"]}}}
+    hidden = hidden_columns(Contract(**said, value={"format": "json"}))
+    found = Explanation("value_out_of_range", "/alice@example.org/n: 4711 has more digits")
+    told = redacted(found, hidden)
+    assert told.detail == "the document: not told here, for it may quote a value that is tagged pii"
+    assert redacted(found, hidden_columns(Contract(**said))) == found, "a column of that name beside others"
 
 
 def test_a_parser_that_quotes_a_key_is_not_told():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, STRING, Field, Struct
+from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, STRING, TIMESTAMPTZ, Field, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
 from tidemark.domain.formats.debezium import CDC
@@ -140,7 +140,12 @@ HELPER = "message Helper { string text = 1; string more = 2; }"
         ([file_of(ORDER, ORDER_KEY)], [], (1,)),
         ([file_of(ORDER)], ["_id"], (0,)),
         ([file_of(HELPER, ORDER_KEY)], ["_id"], (1,)),
-        ([file_of(HELPER, ORDER_KEY)], [], (1,)),
+        ([file_of("message Tag { int64 n = 1; }", ORDER_KEY)], ["_id"], (1,)),
+        (
+            [file_of("message Key { message Inner { int64 _id = 1; } Inner inner = 1; }", HELPER)],
+            ["_id"],
+            None,
+        ),
         (
             [file_of(ORDER_KEY), file_of(HELPER, "message NewKey { int64 _id = 1; }", ORDER_KEY)],
             ["_id"],
@@ -149,7 +154,7 @@ HELPER = "message Helper { string text = 1; string more = 2; }"
     ],
 )
 def test_a_key_is_the_message_that_has_its_fields(
-    texts: list[str], fields: list[str], index: tuple[int, ...]
+    texts: list[str], fields: list[str], index: tuple[int, ...] | None
 ) -> None:
     """Given a Protobuf file of values and keys, or with helpers before the key, then keys are read as the message that stands for the columns."""
     said = {**ONE, "key": {"format": "registry", "fields": fields}, "upsert": {"keys": ["_id"]}}
@@ -158,6 +163,10 @@ def test_a_key_is_the_message_that_has_its_fields(
         "shop-value": (RegisteredSchema(9, 1, "PROTOBUF", file_of(ORDER)),),
     }
     lake: Any = SimpleNamespace(registry=lambda _: SimpleNamespace(versions=by_subject.get))
+    if index is None:
+        with pytest.raises(Stopped, match="the key holds struct"):
+            key_decoding(lake, Contract.model_validate(said), TABLE)
+        return
     found = key_decoding(lake, Contract.model_validate(said), TABLE)
     assert found is not None
     *_, newest = found.decoding.writers.values()
@@ -165,17 +174,19 @@ def test_a_key_is_the_message_that_has_its_fields(
     assert found.columns["_id"] == "_id"
 
 
-def test_a_keys_timestamp_has_the_digits_that_the_contract_asks_for() -> None:
-    """Given `timestamp_nanos: long`, then a Timestamp of the key is the same number as that of the value."""
+def test_a_keys_timestamp_has_the_digits_of_its_column() -> None:
+    """Given a table made with `timestamp_nanos: long` or without, then a Timestamp of the key is what the column holds."""
     key = file_of("message Key { int64 _id = 1; google.protobuf.Timestamp at = 2; }")
     lake = listing(RegisteredSchema(1, 1, "PROTOBUF", key))
     said = {**ONE, "key": {"format": "registry"}, "upsert": {"keys": ["_id", "at"]}}
     table = Struct(
         (Field("_id", LONG), Field("at", LONG, meaning=MEANINGS["timestamp_nanos"]), CDC, KAFKA_COLUMN)
     )
-    nanos = Contract.model_validate({**said, "value": {"types": {"timestamp_nanos": "long"}}})
-    found = key_decoding(lake, nanos, table)
-    assert found is not None
-    assert found.columns == {"_id": "_id", "at": "at"}
+    micros = Struct((Field("_id", LONG), Field("at", TIMESTAMPTZ), CDC, KAFKA_COLUMN))
+    for each in (table, micros):
+        found = key_decoding(lake, Contract.model_validate(said), each)
+        assert found is not None
+        assert found.columns == {"_id": "_id", "at": "at"}
+    plain = Struct((Field("_id", LONG), Field("at", LONG), CDC, KAFKA_COLUMN))
     with pytest.raises(Stopped, match="column at is long"):
-        key_decoding(lake, Contract.model_validate(said), table)
+        key_decoding(lake, Contract.model_validate(said), plain)

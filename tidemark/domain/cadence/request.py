@@ -95,6 +95,8 @@ class Runs:
     starting: str | None = None
     waits_for: str | None = None
     behind: Mapping[str, str] = field(default_factory=dict)
+    leaving: bool = False
+    """One that lingered is about to end: its tables may be asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,8 +81,8 @@ class RuleResult:
 _BESIDE = frozenset({"_kafka.key", "_kafka.headers"})
 _WHOLE = frozenset({"the value", "the document"})
 _INSIDE = frozenset({"element", "key", "value"})
-DOCUMENT = "value"
-"""The column that a document without declared fields is: every place may lie in it."""
+_DOCUMENT = "the document"
+"""Hidden with the column `value`, where that is the whole document: every place lies in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,8 @@ def hidden_columns(contract: Contract) -> frozenset[str]:
     tagged = frozenset(
         path.lower() for path, note in contract.columns.items() if PII in map(str.lower, note.tags)
     )
-    return tagged | _BESIDE if tagged else tagged
+    whole = contract.value.format == "json" and not contract.value.fields and "value" in tagged
+    return tagged | _BESIDE | ({_DOCUMENT} if whole else frozenset()) if tagged else tagged
 
 
 def redacted(explanation: Explanation, hidden: Collection[str]) -> Explanation:
@@ -150,8 +151,8 @@ def _hidden_place(place: str, hidden: Collection[str]) -> str | None:
     """What may be said of a place that may hold a hidden value; None where none can be."""
     if place in _WHOLE:
         return place
-    if DOCUMENT in hidden:
-        return DOCUMENT
+    if _DOCUMENT in hidden:
+        return _DOCUMENT
     mark = "/" if place.startswith("/") else "."
     parts = place.split(mark)
     at = next((n for n in range(len(parts)) if _is_hidden(parts[n:], hidden)), None)

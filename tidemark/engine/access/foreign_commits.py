@@ -15,7 +15,7 @@ from tidemark.engine.access.snapshots import made_at, summary_of
 
 SHOWN = 20
 """Commits of others that are told, newest first."""
-DELETED_WITHIN = timedelta(days=1)
+DELETED_WITHIN = timedelta(hours=1)
 """From the note of a cut to the commit of its delete, at most."""
 
 
@@ -106,14 +106,15 @@ def foreign_facts(commits: Sequence[ForeignCommit]) -> dict[str, Any]:
     return {"foreign_commits": [each.as_json() for each in commits[:SHOWN]]} if commits else {}
 
 
-def _commit(snapshot: Snapshot, operation: str, summary: Mapping[str, str]) -> ForeignCommit:
-    def number(*names: str) -> int:
-        return sum(int(summary.get(name, 0)) for name in names)
-
-    return ForeignCommit(
-        snapshot.snapshot_id,
-        made_at(snapshot),
-        operation,
-        number("added-records"),
-        number("deleted-records", "added-position-deletes", "added-equality-deletes"),
+def removed_rows(snapshot: Snapshot) -> int:
+    """How many rows a commit has removed, or replaced by others; a DELETE that finds none commits as well."""
+    summary = summary_of(snapshot)
+    return sum(
+        int(summary.get(name, 0))
+        for name in ("deleted-records", "added-position-deletes", "added-equality-deletes")
     )
+
+
+def _commit(snapshot: Snapshot, operation: str, summary: Mapping[str, str]) -> ForeignCommit:
+    brought = int(summary.get("added-records", 0))
+    return ForeignCommit(snapshot.snapshot_id, made_at(snapshot), operation, brought, removed_rows(snapshot))

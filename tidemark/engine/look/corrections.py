@@ -14,7 +14,7 @@ from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
 from tidemark.domain.lineage.corrections import Step, correction
 from tidemark.domain.lineage.marts import Mart, beneath
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
-from tidemark.engine.access.foreign_commits import by_retention
+from tidemark.engine.access.foreign_commits import by_retention, removed_rows
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors, is_undone
 from tidemark.engine.access.outages import translated
@@ -200,7 +200,7 @@ def _chain(metadata: TableMetadata) -> list[Step]:
 def _step(snapshot: Snapshot) -> Step:
     text = summary_of(snapshot).get(LEDGER_PROPERTY)
     ledger = json.loads(text) if text else {}
-    operation = snapshot.summary.operation.value if snapshot.summary else ""
+    operation = snapshot.summary.operation.value if snapshot.summary and removed_rows(snapshot) else ""
     raised = ledger.get("append_revision" if ledger.get("kind") == "merge" else "revision")
     return Step(
         snapshot.snapshot_id,

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from tidemark.domain.cadence.freshness import Judgement, judge_merge
 from tidemark.domain.cadence.lag import Lag
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import UpsertTable, upsert_tables
+from tidemark.domain.errors import Stopped, TidemarkError, state_of
 from tidemark.domain.states import FINE, OUTAGES, State, remedy
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.listening import listens
-from tidemark.engine.access.outages import asked, translated
+from tidemark.engine.access.outages import translated
 from tidemark.engine.look.status import Hint, Status
 from tidemark.engine.look.tables import CONNECT, looking
 from tidemark.engine.merge.pair import Pair, read_pair
@@ -30,11 +32,11 @@ def upsert_statuses(
     known = list(tables)
     at = datetime.now(UTC)
     with looking("status") as pool:
-        found = list(pool.map(lambda each: asked(lambda: read_pair(lake, each)), known))
-    told = ask([each.contract.table for each, (pair, _) in zip(known, found, strict=True) if _waits(pair)])
-    unmade = [each.append for each, (pair, _) in zip(known, found, strict=True) if _unmade(pair)]
+        found = list(pool.map(partial(_read, lake), known))
+    told = ask([each.contract.table for each, (pair, _, _) in zip(known, found, strict=True) if _waits(pair)])
+    unmade = [each.append for each, (pair, _, _) in zip(known, found, strict=True) if _unmade(pair)]
     before = {each.table: each.state for each in look(unmade)} if unmade else {}
-    down = any(_waits(pair) for pair, _ in found) and not listens(lake.platform.spark.remote, CONNECT)
+    down = any(_waits(pair) for pair, _, _ in found) and not listens(lake.platform.spark.remote, CONNECT)
     polls = {name: lane.poll for name, lane in lake.platform.lanes.items()}
     return [
         _judged(
@@ -46,10 +48,19 @@ def upsert_statuses(
             or before.get(each.append.table),
             at,
             polls[each.append.lane],
-            told.get(each.contract.table, Hint()),
+            Hint(fault, remedy=step) if step else told.get(each.contract.table, Hint()),
         )
-        for each, (pair, fault) in zip(known, found, strict=True)
+        for each, (pair, fault, step) in zip(known, found, strict=True)
     ]
+
+
+def _read(lake: Lake, current: UpsertTable) -> tuple[Pair | None, State | None, str]:
+    """Both tables; or why not, with the next step where it is one of the two that stopped, be it the append table."""
+    try:
+        with translated():
+            return read_pair(lake, current), None, ""
+    except TidemarkError as error:
+        return None, state_of(error), error.next_step if isinstance(error, Stopped) else ""
 
 
 def waits(lake: Lake, contract: Contract, now: datetime) -> tuple[Lag, Judgement]:

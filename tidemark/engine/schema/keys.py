@@ -4,6 +4,7 @@ A key is decoded only where a row needs it: for a tombstone that lands as a row,
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import get_args
@@ -33,7 +34,7 @@ from tidemark.engine.schema.event_routes import type_names
 from tidemark.engine.schema.protoc import compile_proto
 from tidemark.engine.schema.subjects import in_order, subjects_of
 from tidemark.engine.schema.writer import messages
-from tidemark.engine.schema.writers import FORMATS, keeps_nanos
+from tidemark.engine.schema.writers import FORMATS
 
 
 def required_columns(contract: Contract, table: Struct) -> tuple[tuple[str, ...], ...]:
@@ -163,34 +164,48 @@ def _registered(lake: Lake, contract: Contract, table: Struct) -> KeyDecoding | 
 def _messages(
     lake: Lake, contract: Contract, table: Struct, versions: Sequence[RegisteredSchema]
 ) -> dict[int, str]:
-    """By schema id, which message of a Protobuf file is the key: the first that has what the columns need.
-
-    Rather that of the version before, and rather none that the values are: one file often holds both.
-    """
+    """By schema id, which message of a Protobuf file is the key: that of the version before, where it is there."""
     chosen: dict[int, str] = {}
-    before = ""
+    before, values = "", None
     for version in versions:
         names = messages(version) if version.type == "PROTOBUF" else {}
-        values = _value_message(lake, contract) if len(names) > 1 else ""
-        order = sorted(names, key=lambda name: (name != before, name == values, len(names[name])))
-        fitting = (name for name in order if _fills_columns(version, name, contract, table))
-        if found := next(fitting, next(iter(names), "")):
-            chosen[version.id] = before = found
+        outermost = [name for name, index in names.items() if len(index) == 1]
+        if not outermost:
+            continue
+        if before not in names:
+            if len(outermost) > 1 and values is None:
+                values = _value_message(lake, contract)
+            before = _key_message(version, outermost, values, contract, table)
+        chosen[version.id] = before
     return chosen
+
+
+def _key_message(
+    version: RegisteredSchema, names: Sequence[str], values: str | None, contract: Contract, table: Struct
+) -> str:
+    """The first, but where another has all `key.fields` by name; where none are declared, rather not that of values."""
+    first, *_ = others = sorted(names, key=lambda name: name == values)
+    if not contract.key.fields:
+        return first if names[0] == values and _by_name(version, first, contract, table) else names[0]
+    return next((name for name in others if _by_name(version, name, contract, table)), names[0])
+
+
+def _by_name(version: RegisteredSchema, message: str, contract: Contract, table: Struct) -> bool:
+    """Whether fields of a message stand for columns of their own names, for all that are declared."""
+    try:
+        found = _fitted(version, message, contract, table).names
+    except SchemaUnsupported:
+        return False
+    return bool(found) and all(part == name for name, part in found.items())
 
 
 def _value_message(lake: Lake, contract: Contract) -> str:
     if told := contract.event or contract.value.message:
         return told
-    listed = (lake.registry(contract.cluster).versions(subject) for subject in subjects_of(contract))
-    return next((name for each in in_order(list(listed)) for name in messages(each)), "")
-
-
-def _fills_columns(version: RegisteredSchema, message: str, contract: Contract, table: Struct) -> bool:
-    try:
-        return bool(_fitted(version, message, contract, table).names)
-    except SchemaUnsupported:
-        return False
+    if contract.value.format not in REGISTRY_FORMATS:
+        return ""
+    listed = [lake.registry(contract.cluster).versions(subject) for subject in subjects_of(contract)]
+    return next((name for each in in_order(listed) for name in messages(each)), "")
 
 
 def _of_one_type(
@@ -263,8 +278,19 @@ def _columns(table: Struct, names: Mapping[str, str]) -> Struct:
 
 
 def _fitted(version: RegisteredSchema, message: str | None, contract: Contract, table: Struct) -> _Writer:
-    connect, nanos = contract.value.envelope != "none", keeps_nanos(contract.value.types)
-    schema, struct = _writer(version, message, connect=connect, nanos=nanos)
+    try:
+        return _fitted_as(version, message, contract, table, nanos=False)
+    except SchemaUnsupported:
+        if version.type == "PROTOBUF":  # its timestamps have the digits that the column was made with
+            with suppress(SchemaUnsupported):
+                return _fitted_as(version, message, contract, table, nanos=True)
+        raise
+
+
+def _fitted_as(
+    version: RegisteredSchema, message: str | None, contract: Contract, table: Struct, *, nanos: bool
+) -> _Writer:
+    schema, struct = _writer(version, message, connect=contract.value.envelope != "none", nanos=nanos)
     fields, kind = _names(contract), FORMATS[version.type]
     if not _is_whole(schema):
         return _Writer(schema, kind, named_parts(table, fields, struct))

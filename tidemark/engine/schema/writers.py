@@ -211,13 +211,12 @@ def _reading(contract: Contract, events: Events | None, framing: Framing, *, var
         message=contract.event,
         framing=framing,
         events=events,
-        nanos=keeps_nanos(contract.value.types),
+        nanos=_nanos(contract.value.types),
         variants=variants,
     )
 
 
-def keeps_nanos(types: Mapping[str, str] | None) -> bool:
-    """True where `value.types` says that Protobuf timestamps keep all nine digits."""
+def _nanos(types: Mapping[str, str] | None) -> bool:
     return "timestamp_nanos" in (types or {})
 
 
@@ -229,7 +228,7 @@ def _as_made(
         return reading
     types = remembered(state.properties).get("value.types", contract.value.types)
     made, columns = (
-        replace(reading, nanos=keeps_nanos(types)),
+        replace(reading, nanos=_nanos(types)),
         known(state.columns or Struct(()), state.properties),
     )
     kept = made != reading and any(
