@@ -1,7 +1,7 @@
 """Every goal in one run, on one machine: `python -m bench.goals --minutes 10`, two hours of it.
 
-The parts are the measurements that stand beside this file, one after the other; the page
-bench/results/<time>-goals.md sets what each found beside what was to be reached. Exit code 1 unless all was.
+The parts are the measurements that stand beside this file, one after the other; a page in bench/results sets what
+each found beside what was to be reached. Exit code 1 unless all was.
 """
 
 import argparse
@@ -222,7 +222,7 @@ def main() -> None:
     results = measured(given.minutes, given.rounds)
     found, at = list(goals(results)), datetime.now(UTC).strftime("%Y-%m-%dT%H%MZ")
     text = page(found, results, at)
-    (RESULTS / f"{at}-goals.md").write_text(text)
+    (RESULTS / f"{at}-goals").with_suffix(".md").write_text(text)
     print(text)
     sys.exit(not all(each.met for each in found))
 

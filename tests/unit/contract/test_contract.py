@@ -59,11 +59,10 @@ def test_what_is_text_is_what_was_written(installation, written):
     assert configuration.contracts[0].table_properties == {"release": written}
 
 
-def test_a_size_may_stand_in_the_environment(installation, monkeypatch):
+def test_a_size_may_stand_in_the_environment(installation):
     """Given `${NAME}` for a number of bytes, then its digits are that number, as they are in the file."""
-    monkeypatch.setenv("MOST", "1073741824")
     installation.contract("topic: orders\nmaintenance: {compaction: {max_bytes: '${MOST}'}}")
-    assert installation.only().maintenance.compaction.max_bytes == 2**30
+    assert installation.only(MOST="1073741824").maintenance.compaction.max_bytes == 2**30
 
 
 def test_the_platforms_namespace_is_the_default(installation):

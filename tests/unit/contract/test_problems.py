@@ -12,7 +12,7 @@ MISTAKES = [
     ("start: latest", 2, "start", "unknown key", "ingest.start"),
     ("maintenance: {max_bytes: 1GB}", 2, "maintenance.max_bytes", "unknown key", "compaction.max_bytes"),
     ("upsert: order_id", 2, "upsert", "must be a mapping, or a list of keys", "[order_id]"),
-    ("quarantine: {fail: nan}", 2, "quarantine.fail", "must be", None),
+    ("quarantine: {fail: nan}", 2, "quarantine.fail", "must be a finite number", None),
     ("value: {fromat: avro}", 2, "value.fromat", "unknown key", "format"),
     (
         "maintenance:\n  compaction:\n    max_byts: 1GB",

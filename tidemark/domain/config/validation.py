@@ -20,6 +20,7 @@ _KINDS = {
     "string": "text",
     "int": "a whole number",
     "float": "a number",
+    "finite": "a finite number",
     "bool": "true or false",
     "dict": "a mapping",
     "model": "a mapping",
