@@ -2,7 +2,8 @@
 
 Every topic has one record, which is loaded first. When the run that loaded them has ended, CPU is counted by process:
 Dagster's daemon, code server (`api grpc` evaluates the sensors, `dagster-code` is the proxy before it) and webserver,
-runs (there should be none), and the Spark server (no job should run). Exit code 1 when a run was under way meanwhile.
+runs (there should be none), and the Spark server (no job should run). A window in which a schedule asked for a run is
+thrown away, and another opened; exit code 1 when there was one in each.
 """
 
 import argparse
@@ -36,6 +37,7 @@ PATIENCE = 600.0
 """Seconds after the last table was loaded in which the run waits for more and ends."""
 SETTLED = 30.0
 """Seconds without a run before the window opens."""
+WINDOWS = 3
 
 
 def cpu_by_role(pids: list[int]) -> dict[str, float]:
@@ -91,15 +93,18 @@ def main() -> None:
         with Tidemark().trickle(place, streams, 60, meter):
             while not _loaded(place, streams):
                 time.sleep(5)
-            _run_over(meter)
-            before = cpu_by_role(meter.roots())
-            time.sleep(given.minutes * 60)
-            after = cpu_by_role(meter.roots())
+            for _ in range(WINDOWS):
+                _run_over(meter)
+                before = cpu_by_role(meter.roots())
+                time.sleep(given.minutes * 60)
+                after = cpu_by_role(meter.roots())
+                if quiet := RUN not in after and after[ENDED] - before[ENDED] <= 1:
+                    break
     shares = {role: (after[role] - before.get(role, 0)) / given.minutes / 60 for role in after}
     for role, share in shares.items():
         print(f"{role:>20}: {share:.2%} of a core")
-    if RUN in after or after[ENDED] - before[ENDED] > 1:
-        sys.exit("a run was under way in the window: measure again")
+    if not quiet:
+        sys.exit(f"a run was under way in each of {WINDOWS} windows: measure again")
     store("idle", vars(given), cores=shares)
 
 
