@@ -4,14 +4,12 @@ A file appears under its final name only when its sha256 is the pinned one. A do
 on where it stopped; two processes that fetch at once take turns.
 """
 
-import fcntl
 import hashlib
 import shutil
 import tarfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -21,6 +19,7 @@ from tidemark.domain.config.units import counted
 from tidemark.services.errors import DownloadFailed
 from tidemark.services.manifest import Artifact, ArtifactSet, artifacts, cache_dir, cached, maven_url
 from tidemark.services.progress import Event, OnProgress, silent
+from tidemark.services.turn import turn
 
 CHUNK = 256 * 1024
 PARALLEL = 6
@@ -38,7 +37,9 @@ def fetch_artifacts(wanted: Sequence[Artifact], on_progress: OnProgress = silent
     """Make sure that these artifacts are in the cache and whole; raises DownloadFailed."""
     if not _absent(wanted):
         return
-    with _turn(cache_dir() / "fetch.lock", on_progress):
+    cache_dir().mkdir(parents=True, exist_ok=True)
+    waits = "another process fetches, waiting for it"
+    with turn(cache_dir() / "fetch.lock", "download", waits, on_progress):
         absent = _absent(wanted)  # another process may have fetched them while we waited
         if absent:
             _Fetch(absent, on_progress).run()
@@ -59,19 +60,6 @@ def _present(artifact: Artifact) -> bool:
     if artifact.extension == "tar.gz":
         return unpacked(artifact).is_dir()
     return path.exists() and path.stat().st_size == artifact.size
-
-
-@contextmanager
-def _turn(lock: Path, on_progress: OnProgress) -> Iterator[None]:
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            on_progress(Event("download", "another process fetches, waiting for it"))
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            on_progress(Event("download", "our turn", finished=True))
-        yield
 
 
 def _client() -> httpx.Client:

@@ -4,7 +4,6 @@ Everything lies under one home folder. Nothing is trusted that was written down:
 of the system (processes.py), so a kill, a reboot or a half finished `up` needs no repair.
 """
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -24,10 +23,11 @@ from tidemark.services.launch import Launch
 from tidemark.services.manifest import CORE, ArtifactSet
 from tidemark.services.ports import Ports, accepts
 from tidemark.services.processes import Mark, server, stop
-from tidemark.services.progress import Event, OnProgress, silent
+from tidemark.services.progress import OnProgress, silent
 from tidemark.services.registry import Registry
 from tidemark.services.service import Place, Service
 from tidemark.services.spark import Spark, jars_beside
+from tidemark.services.turn import turn
 
 ServiceState = Literal["running", "starting", "killed", "stopped"]
 
@@ -131,13 +131,8 @@ class Stack:
     def _alone(self, on_progress: OnProgress) -> Iterator[None]:
         """One `up` or `down` of a home at a time, the next waits; our death gives the lock back."""
         self.home.mkdir(PRIVATE, parents=True, exist_ok=True)
-        with (self.home / "stack.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                on_progress(Event("stack", "another `up` or `down` is at work, waiting for it"))
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                on_progress(Event("stack", "our turn", finished=True))
+        waits = "another `up` or `down` is at work, waiting for it"
+        with turn(self.home / "stack.lock", "stack", waits, on_progress):
             yield
 
 

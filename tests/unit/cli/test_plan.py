@@ -89,16 +89,22 @@ def test_the_plan_says_which_file_set_each_value(home: Path) -> None:
     assert "_defaults.yaml" in shown.stdout
 
 
+def _two_tables(home: Path, monkeypatch: pytest.MonkeyPatch) -> SqlCatalog:
+    """`shop.known` and `shop.again` of one topic, by contract; their catalog, in which neither is. No broker is there."""
+    monkeypatch.setattr(kafka, "TIMEOUT", 0.5)
+    (home / "contracts" / "asks.yaml").unlink()
+    (home / "contracts" / "again.yaml").write_text("topic: known\ntable: shop.again\nvalue: {format: json}\n")
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
+    catalog.create_namespace("shop")
+    return catalog
+
+
 @pytest.mark.parametrize("words", [["status", "--quarantine"], ["where", "known", "--key", "k"]])
 def test_a_table_that_cannot_be_seen_hides_no_other(
     home: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     """Given two tables of a topic, one with a metadata file that is gone, when quarantines or a record are asked for, then the other answers, the one has its state, and it is a finding; where none answers, that is all there is to say."""
-    monkeypatch.setattr(kafka, "TIMEOUT", 0.5)  # no broker is there
-    (home / "contracts" / "asks.yaml").unlink()
-    (home / "contracts" / "again.yaml").write_text("topic: known\ntable: shop.again\nvalue: {format: json}\n")
-    catalog = SqlCatalog("lake", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
-    catalog.create_namespace("shop")
+    catalog = _two_tables(home, monkeypatch)
     _lose(home, catalog, "shop.again")
     told = CliRunner().invoke(app, [*words, "--json"])
     (again,) = json.loads(told.stdout)
@@ -117,11 +123,7 @@ def test_a_table_whose_quarantine_cannot_be_seen_is_told_by_its_own_name(
     home: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     """Given two tables of a topic, one of whose quarantine the metadata file is gone, when both are asked, then a script finds the table that it knows; the error names the quarantine."""
-    monkeypatch.setattr(kafka, "TIMEOUT", 0.5)  # no broker is there
-    (home / "contracts" / "asks.yaml").unlink()
-    (home / "contracts" / "again.yaml").write_text("topic: known\ntable: shop.again\nvalue: {format: json}\n")
-    catalog = SqlCatalog("lake", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
-    catalog.create_namespace("shop")
+    catalog = _two_tables(home, monkeypatch)
     _lose(home, catalog, "shop.again_quarantine")
     told = CliRunner().invoke(app, [*words, "--json"])
     (again,) = json.loads(told.stdout)
@@ -133,11 +135,7 @@ def test_a_table_whose_ledger_is_lost_is_not_told_as_unread_or_without_a_quarant
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Given a loaded table without a receipt whose quarantine has a row, when a record, the quarantine or the state is asked for, then it says that its ledger is lost, and no number; another table of the topic answers."""
-    monkeypatch.setattr(kafka, "TIMEOUT", 0.5)  # no broker is there
-    (home / "contracts" / "asks.yaml").unlink()
-    (home / "contracts" / "again.yaml").write_text("topic: known\ntable: shop.again\nvalue: {format: json}\n")
-    catalog = SqlCatalog("lake", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
-    catalog.create_namespace("shop")
+    catalog = _two_tables(home, monkeypatch)
     rows = pa.table({"id": pa.array([1], pa.int64())})
     catalog.create_table("shop.known", rows.schema, properties={OWNED: "known"}).append(rows)
     place = {"epoch": 0, "partition": 0, "offset": 1, "batch_id": "b"}
