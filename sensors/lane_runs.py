@@ -85,7 +85,14 @@ def under_way(
     served = kept | lingering
     kept |= behind.keys()
     behind = {table: run for table, run in behind.items() if table not in served}
-    return Runs(kept, lingering - kept, starting, launched if queued else None, behind, leaves)
+    return Runs(
+        kept=kept,
+        lingering=lingering - kept,
+        starting=starting,
+        waits_for=launched if queued else None,
+        behind=behind,
+        leaving=leaves,
+    )
 
 
 def ended(

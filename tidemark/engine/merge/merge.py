@@ -83,7 +83,7 @@ def _kept(lake: Lake, plan: MergePlan) -> Iterator[None]:
 
 
 def _stage_and_publish(lake: Lake, plan: MergePlan, made: frozenset[int], watch: Stopwatch) -> Commit:
-    staged = StagedMerge(frozenset(), Changes(), 0, 0, plan.memory)
+    staged = StagedMerge(snapshots=frozenset(), changes=Changes(), files=0, bytes=0, memory=plan.memory)
     if plan.after and plan.action == "back":
         ledger = plan.ledger(staged.changes, plan.after.truncated, staged.memory, None)
     else:

@@ -122,11 +122,11 @@ def read_pair(lake: Lake, current: UpsertTable, *, ledger: bool = True) -> Pair:
         history,
         state,
         columns,
-        cut,
-        None if gone is None or is_undone(append.metadata, gone.snapshot) else gone,
-        elsewhere,
-        head_readable(append.metadata) and all(path != now for path, now in lost.items()),
-        {path: now for path, now in lost.items() if path != now},
+        cut=cut,
+        taken=None if gone is None or is_undone(append.metadata, gone.snapshot) else gone,
+        elsewhere=elsewhere,
+        readable=head_readable(append.metadata) and all(path != now for path, now in lost.items()),
+        lost={path: now for path, now in lost.items() if path != now},
     )
 
 

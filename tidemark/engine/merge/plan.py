@@ -178,4 +178,15 @@ def _planned(pair: Pair, state: TableState, step: Merge | GoBack | Rebuild, run_
             action, rows = "back", Unmerged(after.epoch, after.next, after.epoch, after.next)
     head = pair.append.head if pair.append else 0
     id_ = merge_id(pair.current.contract.table, head, (rows.end_epoch, rows.end))
-    return MergePlan(pair, state, rows, action, after, why, run_id, id_, uuid4().hex[:8], back_to)
+    return MergePlan(
+        pair=pair,
+        state=state,
+        rows=rows,
+        action=action,
+        after=after,
+        why=why,
+        run_id=run_id,
+        id=id_,
+        attempt_id=uuid4().hex[:8],
+        back_to=back_to,
+    )

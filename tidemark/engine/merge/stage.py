@@ -103,11 +103,11 @@ def _staged(
     made = list({each.snapshot_id: each for each in snapshots}.values())
     summaries = [summary_of(each) for each in made]
     return StagedMerge(
-        frozenset(each.snapshot_id for each in made if each.snapshot_id != plan.state.head),
-        tally.changes(batch, erased),
-        sum(int(s.get("added-data-files", 0)) + int(s.get("added-delete-files", 0)) for s in summaries),
-        sum(int(s.get("added-files-size", 0)) for s in summaries),
-        memory,
+        snapshots=frozenset(each.snapshot_id for each in made if each.snapshot_id != plan.state.head),
+        changes=tally.changes(batch, erased),
+        files=sum(int(s.get("added-data-files", 0)) + int(s.get("added-delete-files", 0)) for s in summaries),
+        bytes=sum(int(s.get("added-files-size", 0)) for s in summaries),
+        memory=memory,
     )
 
 
