@@ -12,7 +12,7 @@ from assets.checks.corrections import corrected
 from assets.names import CORRECTED, table_key
 from jobs.operations import Verb, asked_time, change_table, verb_job
 from resources.lake import LakeResource
-from tidemark.domain.config.naming import RESERVED_NAMESPACES
+from tidemark.domain.config.naming import QUARANTINE, RESERVED_NAMESPACES
 
 if TYPE_CHECKING:
     from tidemark.domain.config.contract import Contract
@@ -110,7 +110,7 @@ def downstream(assets: Assets, table: str) -> list[str]:
     ahead = [table_key(table)]
     while ahead:
         for child in sorted(children[ahead.pop(0)]):
-            if child.path[0] in RESERVED_NAMESPACES or child == table_key(f"{table}_quarantine"):
+            if child.path[0] in RESERVED_NAMESPACES or child == table_key(table + QUARANTINE):
                 continue
             if child not in found:
                 found.append(child)

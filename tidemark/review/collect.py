@@ -13,6 +13,7 @@ from pyiceberg.expressions import In
 from pyiceberg.table import Table
 
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.naming import CURRENT
 from tidemark.domain.config.upsert import UpsertTable, upsert_tables
 from tidemark.domain.lineage.column_lineage import (
     Exposure,
@@ -333,7 +334,7 @@ def _names(facts: Facts, current: Current | None) -> dict[str, datetime | None]:
         if each["kind"] == "rename"
     }
     if current:
-        former |= {f"{name}_current": until for name, until in former.items()}
+        former |= {name + CURRENT: until for name, until in former.items()}
     return {**former, facts.contract.table: None, **({current.status.table: None} if current else {})}
 
 

@@ -53,7 +53,7 @@ def _short(number: float | None) -> str:
 
 def _picture(review: Review) -> Markup:
     contract = review.contract
-    upsert = (contract.upsert.table or f"{contract.table}_current") if contract.upsert else None
+    upsert = contract.upsert.table if contract.upsert else None
     return Markup(  # noqa: S704 - every name in it is escaped
         lineage(contract.topic, contract.table, contract.quarantine_table, upsert, review.marts)
     )

@@ -69,7 +69,7 @@ def _deletes(contract: Contract) -> str:
     how = "removes the row" if contract.upsert.deletes == "hard" else "marks the row as deleted"
     return (
         "The append table keeps every record, a tombstone as a row without values; a delete "
-        f"{how} in {contract.upsert.table or contract.table + '_current'}."
+        f"{how} in {contract.upsert.table}."
     )
 
 

@@ -25,7 +25,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from tidemark.domain.columns.partitioning import ColumnPath, PartitionField, PartitionSpec, PartitionSpecs
-from tidemark.domain.config.naming import Link, Owner, TagKey, TagValue, Topic
+from tidemark.domain.config.naming import QUARANTINE, Link, Owner, TagKey, TagValue, Topic
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.config.section import REVEAL, PropertyValue, Section, bounds
 from tidemark.domain.config.units import Count, PositiveDuration, Ratio, Several, Size, whole_number
@@ -316,7 +316,7 @@ class Contract(ContractKeys):
     @property
     def quarantine_table(self) -> str:
         """Where rows go that could not enter."""
-        return f"{self.table}_quarantine"
+        return self.table + QUARANTINE
 
     @property
     def partitioning(self) -> tuple[PartitionSpec, ...]:

@@ -18,7 +18,8 @@ from tidemark.domain.config.contract_rules import PLACEHOLDER
 from tidemark.domain.config.layering import BUILT_IN, Finding, KeyPath, Merged, Origin, dotted, leaves
 from tidemark.domain.config.naming import (
     ADDED,
-    ADDED_TO_UPSERT,
+    CURRENT,
+    DELETED,
     SHADOW,
     as_identifier,
     default_table,
@@ -151,7 +152,7 @@ def _complete(declared: Declared, topic: str, table: str, event: str | None) -> 
         tree["approvers"] = [said.owners.data]
     tree["freshness"] = {**(tree.get("freshness") or {}), **_freshness(said)}
     if said.upsert:
-        tree["upsert"] = {**tree["upsert"], "table": said.upsert.table or f"{table}_current"}
+        tree["upsert"] = {**tree["upsert"], "table": said.upsert.table or table + CURRENT}
     return tree
 
 
@@ -248,5 +249,5 @@ def _table_names(contract: Contract) -> dict[KeyPath, str]:
     }
     if contract.upsert and contract.upsert.table:
         names["upsert", "table"] = contract.upsert.table
-        names["upsert", "table", "deleted"] = contract.upsert.table + ADDED_TO_UPSERT
+        names["upsert", "table", "deleted"] = contract.upsert.table + DELETED
     return names

@@ -17,9 +17,14 @@ SHADOW = "_backfill"
 """Suffix of the table that a backfill is loaded into; that has a quarantine of its own."""
 LONGEST_NAME = 255
 """Characters, all of one byte, that file systems and catalogs let the name of a table have."""
-ADDED = f"{SHADOW}_quarantine"
+QUARANTINE = "_quarantine"
+"""Suffix of the table of records that could not enter."""
+CURRENT = "_current"
+"""Suffix of the upsert table, where the contract names none."""
+DELETED = "_deleted"
+"""Suffix of an upsert table's memory of hard deletes."""
+ADDED = SHADOW + QUARANTINE
 """The most that is added to the name of a table: the default upsert table's `_current_deleted` is shorter."""
-ADDED_TO_UPSERT = "_deleted"
 LINKS = ("http", "https", "mailto")
 """Schemes that a link on a page may have: others may do more than lead somewhere."""
 

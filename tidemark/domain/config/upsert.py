@@ -8,6 +8,7 @@ from tidemark.domain.columns.names import CDC
 from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.columns.types import KAFKA_COLUMN, Field, Primitive, Struct, has_order
 from tidemark.domain.config.contract import FRESH_FAIL, FRESH_WARN, Contract, Freshness, Upsert
+from tidemark.domain.config.naming import DELETED
 from tidemark.domain.suggest import nearest
 
 SOFT_COLUMN = Field("_is_deleted", Primitive("boolean"), "true: the newest event of this key is a delete")
@@ -65,7 +66,7 @@ class UpsertTable:
     @property
     def memory(self) -> str:
         """The table that remembers hard deletes."""
-        return f"{self.contract.table}_deleted"
+        return self.contract.table + DELETED
 
     @property
     def soft(self) -> bool:

@@ -8,7 +8,7 @@ from tidemark.domain.columns.types import KAFKA_COLUMN, Struct, has_order
 from tidemark.domain.config.contract import ContractKeys, Upsert
 from tidemark.domain.config.layering import Finding
 from tidemark.domain.config.layout_rules import known_columns, table_findings
-from tidemark.domain.config.naming import ADDED_TO_UPSERT, table_fault
+from tidemark.domain.config.naming import DELETED, table_fault
 from tidemark.domain.config.upsert import SOFT_COLUMN
 from tidemark.domain.suggest import nearest
 
@@ -18,7 +18,7 @@ def upsert_findings(said: ContractKeys) -> Iterator[Finding]:
     if said.upsert is None:
         return
     table = said.upsert.table
-    if table is not None and (fault := table_fault(table, ADDED_TO_UPSERT)):
+    if table is not None and (fault := table_fault(table, DELETED)):
         yield Finding(("upsert", "table"), fault)
     for key in ("keys", "order_by"):
         paths = getattr(said.upsert, key)

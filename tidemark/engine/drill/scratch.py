@@ -23,6 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.naming import QUARANTINE
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.errors import Outage
 from tidemark.engine.access.lake import Lake
@@ -199,7 +200,7 @@ def _sweep(mine: Scratch) -> None:
     """Drop what drills that were killed have left, as their names tell."""
     namespace = mine.platform.default_namespace
     tables = mine.lake.catalog.list_tables(namespace) if mine.lake.catalog.namespace_exists(namespace) else []
-    names = {f"__{t[-1].removesuffix('_quarantine')}" for t in tables if t[-1].startswith(PREFIX)}
+    names = {f"__{t[-1].removesuffix(QUARANTINE)}" for t in tables if t[-1].startswith(PREFIX)}
     admin = AdminClient({**mine._properties(), "log_level": 0})  # noqa: SLF001 - of the same module
     names |= {t for t in admin.list_topics(timeout=10).topics if t.startswith(f"__{PREFIX}")}
     for topic in sorted(names):

@@ -16,6 +16,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
 from tidemark.domain.config.contract import Contract, Retention
+from tidemark.domain.config.naming import CURRENT
 from tidemark.domain.config.units import counted
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY, branch_name
 from tidemark.domain.maintenance.gain import Gain
@@ -138,7 +139,7 @@ def _was_merged(lake: Lake, table: Table) -> bool:
     """Whether there is an upsert table of this one that the contract does not name: it may do so again."""
     name = ".".join(table.name())
     last = remembered(table.metadata.properties).get("upsert.table")
-    return any(upsert_of(lake.catalog, each) == name for each in (last, f"{name}_current") if each)
+    return any(upsert_of(lake.catalog, each) == name for each in (last, name + CURRENT) if each)
 
 
 def _loaded_rows(table: Table) -> str:

@@ -15,7 +15,7 @@ from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.types import Struct, table_columns
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.naming import SHADOW
+from tidemark.domain.config.naming import CURRENT, DELETED, QUARANTINE, SHADOW
 from tidemark.domain.errors import Outage, SchemaUnsupported, Stopped
 from tidemark.domain.ledger.backfill import BACKFILL
 from tidemark.domain.ledger.guard import another_cluster
@@ -99,7 +99,7 @@ def _needed_name(contract: Contract, former: str) -> str:
 
 def _two_quarantines(lake: Lake, contract: Contract, former: str) -> str:
     """Why the table cannot be renamed: besides its quarantine there is one of the new name. Empty if there is not."""
-    old, new = f"{former}_quarantine", contract.quarantine_table
+    old, new = former + QUARANTINE, contract.quarantine_table
     mine = old.lower() not in {name.lower() for name in _names(lake.configuration)}
     if mine and lake.catalog.table_exists(old) and lake.catalog.table_exists(new):
         return (
@@ -123,7 +123,7 @@ def _with_it(lake: Lake, contract: Contract, former: TableState) -> list[tuple[s
     """
     catalog, taken = lake.catalog, {name.lower() for name in _names(lake.configuration)}
     moves = [
-        (f"{former.table}_quarantine", contract.quarantine_table),
+        (former.table + QUARANTINE, contract.quarantine_table),
         *_backfill(catalog, contract, former),
         *_upsert(catalog, contract, former),
     ]
@@ -141,9 +141,7 @@ def _with_it(lake: Lake, contract: Contract, former: TableState) -> list[tuple[s
 
 def _backfill(catalog: Catalog, contract: Contract, former: TableState) -> list[tuple[str, str]]:
     """The same of what a backfill under way has loaded, its quarantine first; nothing that only has such a name."""
-    names = [
-        (f"{former.table}{SHADOW}{end}", f"{contract.table}{SHADOW}{end}") for end in ("_quarantine", "")
-    ]
+    names = [(former.table + SHADOW + end, contract.table + SHADOW + end) for end in (QUARANTINE, "")]
     found = [(source, target, load(catalog, source)) for source, target in names]
     return [(source, target) for source, target, table in found if table and BACKFILL in table.properties]
 
@@ -154,13 +152,11 @@ def _upsert(catalog: Catalog, contract: Contract, former: TableState) -> list[tu
     if now is None:
         return []
     last = remembered(former.properties).get("upsert.table")
-    names = (
-        [now] if catalog.table_exists(now) else [each for each in (last, f"{former.table}_current") if each]
-    )
+    names = [now] if catalog.table_exists(now) else [each for each in (last, former.table + CURRENT) if each]
     mine = next((each for each in names if upsert_of(catalog, each) == former.table), None)
     if mine is None:
         return []
-    memories = [f"{each}_deleted" for each in (now, mine)]
+    memories = [each + DELETED for each in (now, mine)]
     memory = [(each, memories[0]) for each in memories if upsert_of(catalog, each) == former.table]
     return [*memory[:1], (mine, now)]
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.naming import SHADOW
+from tidemark.domain.config.naming import QUARANTINE, SHADOW
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.backfill import BACKFILL, CUTOVER, Backfill, Cutover, Source, parse_source
 from tidemark.domain.ledger.offsets import OffsetRange, total, waiting
@@ -327,7 +327,7 @@ def _require_whole(work: Work, shadow: TableState) -> None:
 def _require_quarantine(lake: Lake, shadow: str, loaded: list[Window]) -> None:
     """Raises Refused when the quarantined records of the load are gone: an abort that died drops them first."""
     quarantined = sum(counts.quarantined for each in loaded for counts in each.counts.values())
-    table, place = shadow.removesuffix(SHADOW), f"{shadow}_quarantine"
+    table, place = shadow.removesuffix(SHADOW), shadow + QUARANTINE
     if quarantined and not lake.catalog.table_exists(place):
         raise Refused(
             f"{place} is gone, with {quarantined} quarantined records of the backfill: an abort has begun to drop it",

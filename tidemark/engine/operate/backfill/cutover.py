@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.naming import SHADOW
+from tidemark.domain.config.naming import ADDED, SHADOW
 from tidemark.domain.config.quality import TABLE_CHECKS
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Cutover, Placement, Source, corrected, place
@@ -256,7 +256,7 @@ def _counts(placed: Placement, loaded: list[Window]) -> tuple[dict[int, Counts],
 def _quarantined_nulls(lake: Lake, contract: Contract, placed: Placement) -> dict[int, int]:
     """Records without a value that the shadow has in its quarantine, of those that had been read before."""
     rows = lake.spark().sql(
-        f"SELECT partition, count(*) FROM {lake.identifier(f'{contract.table}{SHADOW}_quarantine')} "
+        f"SELECT partition, count(*) FROM {lake.identifier(contract.table + ADDED)} "
         f"WHERE resolved_at IS NULL AND value IS NULL AND ({sql_within(placed.within)}) GROUP BY 1"
     )
     return dict(map(tuple, rows.collect()))
@@ -266,7 +266,7 @@ def _keep_every_record(lake: Lake, plan: Plan, placed: Placement, waits: DataFra
     """Raises Refused when table or quarantine hold records that Kafka has compacted away: they would be lost."""
     contract, epoch = plan.contract, plan.ledger.epoch
     kept = places_of(lake, branch_identifier(lake, plan.attempt), rows_within(epoch, placed.within))
-    name = f"{contract.table}{SHADOW}_quarantine"
+    name = contract.table + ADDED
     if lake.catalog.table_exists(name):
         quarantined = f"SELECT partition, offset FROM {lake.identifier(name)} WHERE resolved_at IS NULL"
         kept = kept.union(lake.spark().sql(quarantined))
@@ -287,7 +287,7 @@ def _hide_quarantined(
     if not source.records or not expected:
         return False
     contract = plan.contract
-    shadow = lake.spark().table(lake.identifier(f"{contract.table}{SHADOW}_quarantine"))
+    shadow = lake.spark().table(lake.identifier(contract.table + ADDED))
     rows = shadow.where("resolved_at IS NULL").withColumns(
         {
             "epoch": F.lit(planned.epoch).cast("int"),

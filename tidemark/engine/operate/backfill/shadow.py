@@ -13,7 +13,7 @@ from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract, Ingest, StartOffsets
-from tidemark.domain.config.naming import SHADOW
+from tidemark.domain.config.naming import QUARANTINE, SHADOW
 from tidemark.domain.config.quality import TABLE_CHECKS
 from tidemark.domain.errors import Refused, SchemaUnsupported
 from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Source
@@ -128,7 +128,7 @@ def drop_shadow(lake: Lake, contract: Contract) -> None:
 def _there(lake: Lake, contract: Contract) -> dict[str, bool]:
     """The shadow's quarantine and the shadow, as far as they are there -> whether a backfill has made them."""
     shadow = contract.table + SHADOW
-    found = {name: load(lake.catalog, name) for name in (f"{shadow}_quarantine", shadow)}
+    found = {name: load(lake.catalog, name) for name in (shadow + QUARANTINE, shadow)}
     return {name: BACKFILL in table.properties for name, table in found.items() if table}
 
 
