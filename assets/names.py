@@ -28,6 +28,8 @@ SCHEMA_EVOLUTION = "schema_evolution"
 """The job that looks at the schemas of all tables."""
 VERBS = ("pause", "resume", "accept", "approve", "replay", "rollback", "backfill", "maintain", "drill")
 """Values of the verb's tag: the jobs of operators."""
+OF_UPSERTS = ("pause", "resume", "accept", "approve")
+"""Those that take an upsert table as well."""
 PUBLISHING = ("replay", "backfill")
 """Those that bring rows into a table, of which it then has a result."""
 

@@ -64,7 +64,6 @@ def backfill_table(context: dg.OpExecutionContext, config: Backfill, lake: LakeR
         config,
         lake,
         lambda lake, contract, signature: backfill(lake, contract, asked(), signature),
-        publishes=True,
     )
 
 

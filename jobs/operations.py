@@ -9,7 +9,7 @@ import dagster as dg
 from pydantic import Field
 
 from assets.launchpad import Launchpad
-from assets.names import VERB_TAG, table_key
+from assets.names import OF_UPSERTS, PUBLISHING, VERB_TAG, table_key
 from assets.runs.snapshot_ids import ids_as_text
 from resources.lake import LakeResource
 from tidemark.domain.config.upsert import is_upsert_table
@@ -75,7 +75,7 @@ def pause_table(context: dg.OpExecutionContext, config: Verb, lake: LakeResource
     """Let nothing be ingested into a table until it is resumed."""
     from tidemark.engine.operate.pause import pause  # noqa: PLC0415 - only a step pays for the engine's imports
 
-    change_table(context, config, lake, pause, upserts=True)
+    change_table(context, config, lake, pause)
 
 
 @dg.op
@@ -83,7 +83,7 @@ def resume_table(context: dg.OpExecutionContext, config: Verb, lake: LakeResourc
     """Undo `pause`; the next run continues where the ledger ends."""
     from tidemark.engine.operate.pause import resume  # noqa: PLC0415
 
-    change_table(context, config, lake, resume, upserts=True)
+    change_table(context, config, lake, resume)
 
 
 @dg.op
@@ -96,7 +96,6 @@ def accept_table(context: dg.OpExecutionContext, config: Accept, lake: LakeResou
         config,
         lake,
         lambda lake, contract, signature: accept_either(lake, contract, config.action, signature),
-        upserts=True,
     )
 
 
@@ -114,7 +113,6 @@ def approve_table(context: dg.OpExecutionContext, config: Approve, lake: LakeRes
         config,
         lake,
         lambda lake, contract, signature: approve(lake, contract, config.plan, signature, tell),
-        upserts=True,
     )
     if not config.dry_run:
         _show_what_waits(context, config.table, lake)
@@ -139,17 +137,9 @@ def _show_what_waits(context: dg.OpExecutionContext, table: str, resource: LakeR
 
 
 def change_table(
-    context: dg.OpExecutionContext,
-    config: Verb,
-    resource: LakeResource,
-    change: "Change",
-    *,
-    upserts: bool = False,
-    publishes: bool = False,
+    context: dg.OpExecutionContext, config: Verb, resource: LakeResource, change: "Change"
 ) -> None:
-    """Make the change and show it on the op and on the table's asset.
-
-    `upserts`: of an upsert table too. `publishes`: rows, of which the table then has a result.
+    """Make the change and show it on the op and on the table's asset; the job's name is the verb.
 
     Raises:
         dg.Failure: it was refused, or a service does not answer.
@@ -160,10 +150,10 @@ def change_table(
     signature = signed(context, config)
     try:
         known = resource.configuration
-        contract = known.any_table(config.table) if upserts else known.contract(config.table)
+        contract = (known.any_table if context.job_name in OF_UPSERTS else known.contract)(config.table)
     except TidemarkError as error:
         raise shown_failure(error) from without_secrets(error)
-    publishes = publishes and not config.dry_run
+    publishes = context.job_name in PUBLISHING and not config.dry_run
     try:
         with resource.open() as opened:
             lake = knowing(opened, context.instance)
@@ -232,6 +222,6 @@ def verb_job(verb: str, op: dg.OpDefinition) -> dg.JobDefinition:
 
 
 def operator_jobs() -> list[dg.JobDefinition]:
-    """One job per verb."""
+    """The jobs `pause`, `resume`, `accept` and `approve`."""
     ops = {"pause": pause_table, "resume": resume_table, "accept": accept_table, "approve": approve_table}
     return [verb_job(verb, op) for verb, op in ops.items()]

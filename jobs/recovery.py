@@ -57,7 +57,6 @@ def replay_table(context: dg.OpExecutionContext, config: Replay, lake: LakeResou
         lambda lake, contract, signature: replay(
             lake, contract, selection, signature, quarantine=config.quarantine
         ),
-        publishes=True,
     )
 
 

@@ -11,15 +11,13 @@ from typing import Any, cast
 import dagster as dg
 import yaml
 
+from assets.names import OF_UPSERTS
 from assets.runs.snapshot_ids import ids_as_numbers
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.in_dagster import config_of, dagster_instance, execute, interrupted
 from tidemark.cli.output import console, print_json
 from tidemark.domain.errors import NO_TABLE, Interrupted, Outage, Overtaken, Refused, Stopped, TidemarkError
 from tidemark.engine.login import login_name
-
-UPSERTS = frozenset({"pause", "resume", "approve", "accept"})
-"""Verbs that take an upsert table as well."""
 
 
 def change(verb: str, arguments: Mapping[str, Any], *, as_json: bool) -> None:
@@ -30,7 +28,7 @@ def change(verb: str, arguments: Mapping[str, Any], *, as_json: bool) -> None:
         Stopped, Outage: a service does not answer, or the table is in another stop state.
     """
     known = load_contracts()
-    (known.any_table if verb in UPSERTS else known.contract)(arguments["table"])
+    (known.any_table if verb in OF_UPSERTS else known.contract)(arguments["table"])
     asked = {**arguments, "by": arguments["by"] or login_name()}
     operation, config, run_id = launched(verb, asked, as_json=as_json)
     if as_json:
