@@ -12,6 +12,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import waiting
+from tidemark.domain.times import later
 
 
 class AppendTick(Tick):
@@ -84,7 +85,7 @@ class AppendTick(Tick):
 
     def _known(self, contract: Contract, acts: Acts) -> Known:
         entry, topic = self.cache.entry(contract.table), self._topic(contract)
-        changed_at = max((at for at in (entry.tried, acts.at) if at), default=None)
+        changed_at = later(entry.tried, acts.at)
         cut_short = acts.cut_short.get(contract.table)
         entry.owed |= bool(cut_short and entry.read_at and cut_short >= entry.read_at)
         quiet = topic and entry.committed is not None and not waiting(entry.committed, topic.end)

@@ -49,6 +49,11 @@ def first_millisecond(at: datetime) -> int:
     return -((datetime.fromtimestamp(0, UTC) - at.astimezone(UTC)) // timedelta(milliseconds=1))
 
 
+def later(one: datetime | None, other: datetime | None) -> datetime | None:
+    """The later of two moments that may be unknown."""
+    return max((t for t in (one, other) if t is not None), default=None)
+
+
 def iso(at: datetime | None) -> str | None:
     """In ISO 8601, at UTC."""
     return at.astimezone(UTC).isoformat() if at else None

@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.offsets import Ranges, advance
 from tidemark.domain.ledger.settlement import Settlement
+from tidemark.domain.times import later
 
 LEDGER_PROPERTY = "tidemark.ledger"
 LEDGER_TAG = "tidemark_ledger"
@@ -196,11 +197,6 @@ class Ledger(BaseModel):
                 "settlement": None,
             }
         )
-
-
-def later(one: datetime | None, other: datetime | None) -> datetime | None:
-    """The later of two moments that may be unknown."""
-    return max((t for t in (one, other) if t is not None), default=None)
 
 
 class _Version(BaseModel):

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from tidemark.domain.ledger.ledger import LEDGER_VERSION, Counts, Entry, Ledger, add_up, later
+from tidemark.domain.ledger.ledger import LEDGER_VERSION, Counts, Entry, Ledger, add_up
 from tidemark.domain.ledger.settlement import Settlement
+from tidemark.domain.times import later
 
 MOST_RANGES = 200
 """Ranges per partition that `reloaded` names; neighbours are joined beyond that, which only names more."""

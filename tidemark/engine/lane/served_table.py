@@ -13,6 +13,7 @@ from tidemark.domain.errors import Outage, TidemarkError
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import Offsets
 from tidemark.domain.outcome import Commit, Outcome
+from tidemark.domain.times import later
 
 PATIENCE = 3
 """Attempts that an outage costs before the run gives the table up; the sensor's backoff takes over then."""
@@ -137,7 +138,7 @@ class Serving:
     def published(self, commit: Commit) -> None:
         """A batch went through."""
         self.done = self.done.plus(commit)
-        self.table_clock = max((t for t in (self.table_clock, commit.max_timestamp) if t), default=None)
+        self.table_clock = later(self.table_clock, commit.max_timestamp)
         self._stands_at(commit.next)
 
     def stands(self, standing: Standing) -> None:

@@ -10,7 +10,7 @@ from tidemark.domain.cadence.lag import Lag, Sighting, measure
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.guard import examine
-from tidemark.domain.ledger.ledger import later
+from tidemark.domain.times import later
 from tidemark.engine.access.lake import Lake
 
 

@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.quarantine_count import Moment, QuarantineCount
-from tidemark.domain.times import iso
+from tidemark.domain.times import iso, later
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_state import load
@@ -41,7 +41,7 @@ class CauseCount:
         self.count += alike["count_all"] if alike[OPEN] else 0
         self.resolved += 0 if alike[OPEN] else alike["count_all"]
         self.first_seen = min(filter(None, (self.first_seen, earliest)), default=None)
-        self.last_seen = max(filter(None, (self.last_seen, latest)), default=None)
+        self.last_seen = later(self.last_seen, latest)
         if alike["schema_id"] is not None:
             self.schema_ids.add(alike["schema_id"])
 

@@ -11,10 +11,10 @@ from typing import Any
 from tidemark.domain.cadence.lag import Lag, Sighting, measure, of_this_topic
 from tidemark.domain.config.contract import Contract, StartOffsets
 from tidemark.domain.ledger.guard import Finding, Topic, another, examine
-from tidemark.domain.ledger.ledger import Ledger, later
+from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import total, waiting
 from tidemark.domain.states import FINE, HELD_BACK, OUTAGES, STATES, State, remedy
-from tidemark.domain.times import iso
+from tidemark.domain.times import iso, later
 from tidemark.engine.access.table_state import TableState, load_beside
 from tidemark.engine.ingest.held import accepted_batch
 from tidemark.engine.look.sightings import Memory

@@ -11,6 +11,7 @@ from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.ledger import Ledger, branch_name
 from tidemark.domain.ledger.merge_ledger import Action, Changes, MergeLedger, Truncation, merge_id
 from tidemark.domain.ledger.merge_plan import GoBack, Merge, Rebuild, Unmerged, is_beyond
+from tidemark.domain.times import later
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
@@ -84,7 +85,6 @@ class MergePlan:
             named = self.after.append_snapshot, self.after.append_revision
         before = self.after.totals if self.after else Changes()
         no_tombstones, no_truncates = still_accepted(self.pair)
-        known = [each for each in (at, self.after.max_timestamp if self.after else None) if each]
         return MergeLedger(
             action=self.action,
             append_table=self.current.append.table,
@@ -101,7 +101,7 @@ class MergePlan:
             batch_id=self.id,
             attempt=self.attempt_id,
             run_id=self.run_id,
-            max_timestamp=max(known, default=None),
+            max_timestamp=later(at, self.after.max_timestamp if self.after else None),
             contract=self.current.append.digest,
             tidemark=__version__,
             no_tombstones=no_tombstones,
