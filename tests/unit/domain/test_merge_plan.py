@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import Entry, Ledger
 from tidemark.domain.ledger.merge_filters import before, reloaded, unmerged, up_to_end
 from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger, Truncation, is_merge_ledger
@@ -339,6 +340,13 @@ def test_a_merge_ledger_comes_back_as_it_was_and_is_told_apart():
     assert is_merge_ledger(ledger.to_json())
     assert not is_merge_ledger(Ledger(cluster_id=None, topic_id=None, topic="t").to_json())
     assert not is_merge_ledger("nonsense")
+
+
+def test_a_merge_ledger_of_a_newer_tidemark_is_refused_by_name_and_what_is_none_is_missing():
+    for text, state in {'{"version": 2, "shape": "new"}': "misconfigured", "": "ledger_missing"}.items():
+        with pytest.raises(Stopped) as stop:
+            MergeLedger.from_json(text, table="s.t")
+        assert stop.value.state == state
 
 
 def test_truncates_of_one_partition_take_together_what_each_of_them_takes():

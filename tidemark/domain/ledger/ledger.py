@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import from_json
 
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.offsets import Ranges, advance
@@ -134,17 +135,9 @@ class Ledger(BaseModel):
             Stopped: `ledger_missing` when the text is no ledger, `misconfigured` when a newer Tidemark wrote it.
         """
         try:
-            version = _Version.model_validate_json(text).version
-            if version > LEDGER_VERSION:
-                raise Stopped(
-                    "misconfigured",
-                    table,
-                    f"its ledger has version {version}, written by a newer Tidemark; this one reads up to "
-                    f"{LEDGER_VERSION}: upgrade Tidemark.",
-                    ledger_version=version,
-                )
+            require_known(text, LEDGER_VERSION, table)
             return cls.model_validate_json(text)
-        except ValidationError as error:
+        except ValueError as error:
             raise Stopped(
                 "ledger_missing", table, f"the newest receipt does not hold a ledger: {error}"
             ) from error
@@ -199,8 +192,23 @@ class Ledger(BaseModel):
         )
 
 
-class _Version(BaseModel):
-    version: int
+def require_known(text: str, ours: int, table: str) -> None:
+    """Require that the JSON of a ledger, of whichever kind, is of a version up to `ours`.
+
+    Raises:
+        Stopped: `misconfigured`: a newer Tidemark wrote it.
+        ValueError: it is no JSON.
+    """
+    said = from_json(text)
+    version = said.get("version") if isinstance(said, dict) else None
+    if isinstance(version, int) and version > ours:
+        raise Stopped(
+            "misconfigured",
+            table,
+            f"its ledger has version {version}, written by a newer Tidemark; this one reads up to "
+            f"{ours}: upgrade Tidemark.",
+            ledger_version=version,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from tidemark.domain.errors import Stopped
+from tidemark.domain.ledger.ledger import require_known
 
 MERGE_LEDGER_VERSION = 1
 
@@ -122,17 +123,9 @@ class MergeLedger(BaseModel):
             Stopped: `ledger_missing` when the text is none, `misconfigured` when a newer Tidemark wrote it.
         """
         try:
-            version = int(json.loads(text).get("version", 0))
-            if version > MERGE_LEDGER_VERSION:
-                raise Stopped(
-                    "misconfigured",
-                    table,
-                    f"its ledger has version {version}, written by a newer Tidemark; this one reads up to "
-                    f"{MERGE_LEDGER_VERSION}: upgrade Tidemark.",
-                    ledger_version=version,
-                )
+            require_known(text, MERGE_LEDGER_VERSION, table)
             return cls.model_validate_json(text)
-        except (ValidationError, ValueError) as error:
+        except ValueError as error:
             raise Stopped(
                 "ledger_missing", table, f"the newest receipt does not hold a merge ledger: {error}"
             ) from error
