@@ -22,7 +22,7 @@ def alert_sensor() -> dg.SensorDefinition | None:
         description="Posts failed runs (which tables stopped, why, the next step) and checks that turn red.",
     )
     def alerts(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        from sensors.alerts_tick import post  # noqa: PLC0415 - loading the definitions needs no HTTP client
+        from sensors.alerts_answer import post  # noqa: PLC0415 - loading the definitions needs no HTTP client
 
         return post(context, webhook)
 

@@ -25,7 +25,7 @@ def lineage_sensor(platform: Platform) -> dg.SensorDefinition | None:
         description="Sends OpenLineage events of runs that started and ended: ingest, upsert, maintenance, dbt.",
     )
     def openlineage(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SkipReason:
-        from sensors.lineage_tick import tell  # noqa: PLC0415 - loading the definitions needs no client
+        from sensors.lineage_answer import tell  # noqa: PLC0415 - loading the definitions needs no client
 
         return tell(context, lake)
 

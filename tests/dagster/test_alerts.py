@@ -15,7 +15,7 @@ from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 import assets.runs.lane
 import assets.runs.maintenance
 import resources.lake as configuration_module
-import sensors.alerts_tick
+import sensors.alerts_answer
 from assets.names import REVIEW, schema_key, table_key
 from assets.runs.last_runs import DIED
 from assets.runs.report import published
@@ -319,7 +319,7 @@ def test_a_failure_of_no_table_is_told_once_with_its_cause(where, webhook, insta
         instance.add_run_tags(run_id, {"seen": "by me"})
     assert told() == []
     cursor = json.dumps(json.loads(cursor) | {"stopped": {}})
-    monkeypatch.setattr(sensors.alerts_tick, "APART", 0.0)
+    monkeypatch.setattr(sensors.alerts_answer, "APART", 0.0)
     instance.add_run_tags(first, {"seen": "again"})
     assert told() == []
 
@@ -448,7 +448,7 @@ def test_a_check_is_told_when_it_turns_red_or_says_something_else(where, webhook
 
 def test_what_dagster_writes_after_something_later_is_told_once(where, webhook, instance, monkeypatch):
     """Given runs that failed and checks that turned red a moment before what was told, when Dagster has written of them too, then each is told once; more than a tick takes do not hold up what follows."""
-    monkeypatch.setattr(sensors.alerts_tick, "AT_ONCE", 1)
+    monkeypatch.setattr(sensors.alerts_answer, "AT_ONCE", 1)
     defs = build_defs(where=where)
     cursor, _ = tick(defs, instance, None)
     pause, began = defs.resolve_job_def("pause"), time.time()

@@ -15,7 +15,7 @@ import assets.marts.build
 import assets.runs.lane
 import assets.runs.maintenance
 import resources.lake
-import sensors.lineage_tick
+import sensors.lineage_answer
 import tidemark.review.collect
 from assets.names import table_key
 from orchestration.definitions import build_defs
@@ -259,7 +259,7 @@ def test_lineage_waits_while_a_contract_is_broken(defs, where, instance, receive
 
 def test_an_end_that_dagster_writes_after_a_later_one_is_told_once(defs, instance, receiver, monkeypatch):
     """Given a run whose end is written after that of a run that ended a moment later, and was told, then its end is told, once; so is what follows, and a cursor of before goes on."""
-    monkeypatch.setattr(sensors.lineage_tick, "AT_ONCE", 1)
+    monkeypatch.setattr(sensors.lineage_answer, "AT_ONCE", 1)
     cursor = json.loads(tick(defs, instance, None))
     cursor = json.dumps({name: cursor[name] for name in ("since", "begun", "telling", "told")})
     job, keys, began = defs.resolve_job_def("ingest"), {table_key("shop.orders")}, time.time()
@@ -368,7 +368,7 @@ def test_runs_of_which_every_event_is_refused_are_left_out_once_a_later_run_is_t
     defs, instance, receiver, monkeypatch
 ):
     """Given a table whose events the endpoint never takes, then its runs, more than a tick's, wait alone and hold up no other."""
-    monkeypatch.setattr(sensors.lineage_tick, "AT_ONCE", 1)
+    monkeypatch.setattr(sensors.lineage_answer, "AT_ONCE", 1)
     before = cursor = tick(defs, instance, None)
     receiver.refuses = {"ingest.shop.orders": 422}
     for _ in range(2):
@@ -399,7 +399,7 @@ def test_a_slow_endpoint_is_told_all_over_several_ticks(defs, instance, receiver
     """Given an endpoint that takes longer than a tick may, then each tick goes on behind what the one before has sent."""
     cursor = tick(defs, instance, None)
     run(defs, instance, monkeypatch)
-    monkeypatch.setattr(sensors.lineage_tick, "BUDGET_SECONDS", 0.4)
+    monkeypatch.setattr(sensors.lineage_answer, "BUDGET_SECONDS", 0.4)
     monkeypatch.setattr(receiver, "delay", 0.3)
     for _ in range(6):
         cursor = tick(defs, instance, cursor)

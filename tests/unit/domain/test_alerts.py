@@ -6,7 +6,7 @@ from uuid import UUID
 import dagster as dg
 import pytest
 
-from sensors.alerts_tick import _figureless, _mark
+from sensors.alerts_answer import _figureless, _mark
 from tidemark.domain.alerts import Alert, message, stopped
 
 
