@@ -1,9 +1,7 @@
 """One tick of the alert sensor: failures since the cursor, as one message."""
 
-import hashlib
 import json
 import logging
-import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -19,7 +17,7 @@ from assets.runs.last_runs import INTERRUPTED, LOOK_BACK, errors_of, why_run, wh
 from jobs.operations import OF_VERB
 from sensors.changed_runs import LATE, change_of, changed, changed_at, recent
 from sensors.cursor import Moment, cursor_of
-from tidemark.domain.alerts import Alert, message, stopped
+from tidemark.domain.alerts import Alert, digest, figureless, mark_of, message, stopped
 from tidemark.domain.config.units import counted
 from tidemark.domain.states import OUTAGES, STATES
 
@@ -29,10 +27,6 @@ AGAIN = 24 * 3600.0
 APART = 3600.0
 """Seconds between two failures after which the second is another one: what stopped is tried again within minutes."""
 _TIMEOUT = 10.0
-_HOLDS_DIGIT = re.compile(r"(?<![\w.,:+/=-])[\w.,:+/=-]*\d[\w.,:+/=-]*")
-_NAME = r"(?>(?:[^\W\d_]+\d{0,4}|[a-z][a-z\d]{1,6})(?![^\W_]))"
-_NAMES = re.compile(rf"[_.,:/-]*+{_NAME}(?:[_.,:/-]++{_NAME}|_\d{{1,4}}(?![^\W_]))*+[_.,:/-]*")
-"""As `shop.orders-v2`, `/address_line1:`, `ip4.b2b_7`: letters and then few digits, or short ones that mix both."""
 
 
 @dataclass(slots=True)
@@ -92,7 +86,7 @@ def _of_run(instance: dg.DagsterInstance, run: DagsterRun, cursor: Cursor, at: f
     """What failed otherwise than it was told of within a day, or has got on in between."""
     for table, step, alert in _failures(instance, run):
         failed = f"{_again(run, table)} {step}"
-        mark = _digest(alert.state, "" if alert.state in OUTAGES else _figureless(alert.what))
+        mark = digest(alert.state, "" if alert.state in OUTAGES else figureless(alert.what))
         known, told, last = cursor.stopped.get(failed, ("", 0.0, 0.0))
         if at <= last:
             continue
@@ -125,7 +119,7 @@ def _again(run: DagsterRun, table: str) -> str:
     if table != OF_VERB:
         return table
     chosen = sorted(key.to_user_string() for key in run.asset_selection or ())
-    return f"{run.job_name} {run.tags.get(LANE_TAG) or _digest(None, ' '.join(chosen))}"
+    return f"{run.job_name} {run.tags.get(LANE_TAG) or digest(None, ' '.join(chosen))}"
 
 
 def _got_on(instance: dg.DagsterInstance, run: DagsterRun, table: str, since: float) -> bool:
@@ -176,26 +170,11 @@ def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor) -> Iterator
         if found.passed:
             cursor.red.pop(name, None)
             continue
-        mark = _mark(found)
+        plan = found.metadata.get("plan")
+        mark = mark_of(found.severity.value, found.description or "", str(plan.value) if plan else None)
         if cursor.red.get(name) != mark:
             cursor.red[name] = mark
             yield _of_check(found)
-
-
-def _mark(found: dg.AssetCheckEvaluation) -> str:
-    """What makes a red check news: another plan, another severity, other words; not other figures, nor their order."""
-    plan = found.metadata.get("plan")
-    words = sorted(word.strip(",;:") for word in _figureless(found.description or "").split())
-    return _digest(found.severity.value, str(plan.value) if plan else " ".join(words))
-
-
-def _figureless(text: str) -> str:
-    """Without what is another one each time, which holds a digit: ids of runs and requests, and figures; not names."""
-    return _HOLDS_DIGIT.sub(lambda word: word[0] if _NAMES.fullmatch(word[0]) else "#", text)
-
-
-def _digest(kind: str | None, says: str) -> str:
-    return hashlib.sha256(f"{kind} {says}".encode()).hexdigest()[:8]
 
 
 def _of_check(found: dg.AssetCheckEvaluation) -> Alert:

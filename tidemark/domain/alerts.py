@@ -1,5 +1,7 @@
 """What people are told when a run fails or a check turns red: words, and the JSON that chat webhooks take. Pure."""
 
+import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -16,6 +18,10 @@ _SAID = 2_000
 _BLOCK = 2_900
 _TEXT = 15_000
 """What Slack takes in one block, and Mattermost in one text, with some to spare."""
+_HOLDS_DIGIT = re.compile(r"(?<![\w.,:+/=-])[\w.,:+/=-]*\d[\w.,:+/=-]*")
+_NAME = r"(?>(?:[^\W\d_]+\d{0,4}|[a-z][a-z\d]{1,6})(?![^\W_]))"
+_NAMES = re.compile(rf"[_.,:/-]*+{_NAME}(?:[_.,:/-]++{_NAME}|_\d{{1,4}}(?![^\W_]))*+[_.,:/-]*")
+"""As `shop.orders-v2`, `/address_line1:`, `ip4.b2b_7`: letters and then few digits, or short ones that mix both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,22 @@ def stopped(table: str, error: Mapping[str, Any], run_id: str) -> Alert:
         run_id,
         str(error.get("safe") or ""),
     )
+
+
+def mark_of(severity: str, says: str, plan: str | None) -> str:
+    """What makes a red check news: another plan, another severity, other words; not other figures, nor their order."""
+    words = sorted(word.strip(",;:") for word in figureless(says).split())
+    return digest(severity, " ".join(words) if plan is None else plan)
+
+
+def figureless(text: str) -> str:
+    """Without what is another one each time, which holds a digit: ids of runs and requests, and figures; not names."""
+    return _HOLDS_DIGIT.sub(lambda word: word[0] if _NAMES.fullmatch(word[0]) else "#", text)
+
+
+def digest(kind: str | None, says: str) -> str:
+    """8 hex digits, by which what was told is known again."""
+    return hashlib.sha256(f"{kind} {says}".encode()).hexdigest()[:8]
 
 
 def _together(alerts: Sequence[Alert]) -> list[list[Alert]]:

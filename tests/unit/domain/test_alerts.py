@@ -3,11 +3,9 @@
 import time
 from uuid import UUID
 
-import dagster as dg
 import pytest
 
-from sensors.alerts_answer import _figureless, _mark
-from tidemark.domain.alerts import Alert, message, stopped
+from tidemark.domain.alerts import Alert, figureless, mark_of, message, stopped
 
 
 def test_a_stopped_table_is_told_with_its_state_and_next_step():
@@ -89,23 +87,14 @@ def test_text_of_others_neither_pings_nor_links_and_is_whole():
     ],
 )
 def test_other_figures_and_ids_are_no_news_but_other_names_are(says, again, news):
-    assert (_figureless(says) != _figureless(again)) is news
+    assert (figureless(says) != figureless(again)) is news
 
 
 def test_causes_in_another_order_are_no_news_and_another_cause_is():
     """Given a check that names causes, the most frequent first, when their figures change, then it is told once."""
     causes = ("undecodable 3, null_key 1", "null_key 12, undecodable 1", "null_key 2, no_magic_byte 1")
     first, second, third = (
-        _mark(
-            dg.AssetCheckEvaluation(
-                asset_key=dg.AssetKey("t"),
-                check_name="quarantine_rate",
-                passed=False,
-                metadata={},
-                severity=dg.AssetCheckSeverity.WARN,
-                description=f"4 of 90 records could not enter: {each}; their bytes are kept",
-            )
-        )
+        mark_of("WARN", f"4 of 90 records could not enter: {each}; their bytes are kept", None)
         for each in causes
     )
     assert first == second != third
@@ -116,5 +105,5 @@ def test_causes_in_another_order_are_no_news_and_another_cause_is():
 )
 def test_words_of_any_length_are_looked_at_once(long):
     began = time.process_time()
-    assert _figureless(long)
+    assert figureless(long)
     assert time.process_time() - began < 1
