@@ -17,7 +17,7 @@ from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
-from tidemark.engine.ingest.quality_fit import check_rules, rule_faults
+from tidemark.engine.ingest.executable_rules import check_rules, unfit_rules
 from tidemark.engine.schema.evolve import (
     Evolution,
     barred_ids,
@@ -77,12 +77,12 @@ def _rename_begun(state: TableState) -> bool:
 def _require_fitting_rules(lake: Lake, contract: Contract, state: TableState, schemas: TopicSchemas) -> None:
     """Raises Stopped when the contract's rules do not fit: `schema_review` where an approval makes them."""
     columns = value_columns(state)
-    faults = rule_faults(lake, contract, table_columns(columns))
+    faults = unfit_rules(lake, contract, table_columns(columns))
     if not faults:
         return
     plan = plan_evolution(contract, state, schemas)
     later = table_columns(applied(columns, plan.of("apply", "review")))
-    if plan.of("review") and not rule_faults(lake, contract, later):
+    if plan.of("review") and not unfit_rules(lake, contract, later):
         raise Stopped(
             "schema_review",
             contract.table,

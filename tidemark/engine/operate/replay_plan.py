@@ -27,8 +27,8 @@ from tidemark.engine.access.conditions import expired, within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.decoding import KeyDecoding
+from tidemark.engine.ingest.executable_rules import check_rules
 from tidemark.engine.ingest.plan import Plan
-from tidemark.engine.ingest.quality_fit import check_rules
 from tidemark.engine.ingest.quality_stage import judge_stage
 from tidemark.engine.ingest.quarantine_repair import settle_and_take_back
 from tidemark.engine.ingest.readable_head import with_readable_head

@@ -15,7 +15,7 @@ from tidemark.domain.plan.schema_plan import Change, SchemaPlan, applied
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import asked, translated
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.ingest.quality_fit import rule_faults
+from tidemark.engine.ingest.executable_rules import unfit_rules
 from tidemark.engine.ingest.ready import way_out_if_empty, without_schema
 from tidemark.engine.marts import read_project
 from tidemark.engine.preview.sample import sample as take_sample
@@ -93,7 +93,7 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0, rules: bool = Tr
             plan = with_adoption(contract, state, schemas, plan_evolution(contract, state, schemas))
             found, columns = of_plan(plan), applied(value_columns(state), plan.of("apply", "review"))
         checked, decoded = found, None
-        faults = [] if columns is None or not rules else rule_faults(lake, contract, table_columns(columns))
+        faults = [] if columns is None or not rules else unfit_rules(lake, contract, table_columns(columns))
         for fault in faults:
             checked = prevented(checked, "quality", fault)
         if columns is not None:

@@ -11,7 +11,7 @@ from tidemark.domain.ledger.quality_results import RuleResult, Rules, hidden_col
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.decode.quality_rows import judged, rule_metrics, rule_results
 from tidemark.engine.decode.working_columns import CAUSE, FATE
-from tidemark.engine.ingest.quality_fit import check_rules
+from tidemark.engine.ingest.executable_rules import check_rules
 from tidemark.engine.operate.backfill.plan import Work
 from tidemark.engine.schema.evolve import value_columns
 

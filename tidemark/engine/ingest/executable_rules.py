@@ -22,12 +22,12 @@ _SOUND: set[tuple[str, str]] = set()
 
 def check_rules(lake: Lake, contract: Contract, columns: Struct) -> None:
     """Raises Stopped(`misconfigured`) with every fault of the contract's rules; `columns` are all of the table's."""
-    faults = rule_faults(lake, contract, columns)
+    faults = unfit_rules(lake, contract, columns)
     if faults:
         raise Stopped("misconfigured", contract.table, "; ".join(faults), topic=contract.topic, faults=faults)
 
 
-def rule_faults(lake: Lake, contract: Contract, columns: Struct) -> list[str]:
+def unfit_rules(lake: Lake, contract: Contract, columns: Struct) -> list[str]:
     """What does not fit, one sentence each; Spark is asked about SQL and regular expressions, and only once."""
     if not contract.quality:
         return []
