@@ -59,13 +59,13 @@ def merge_freshness_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecks
     def upsert_freshness(
         context: dg.AssetCheckExecutionContext, lake: LakeResource
     ) -> Iterator[dg.AssetCheckResult]:
-        from tidemark.engine.look.upserts import waits  # noqa: PLC0415 - only a step pays for the clients' imports
+        from tidemark.engine.look.upserts import lateness_of  # noqa: PLC0415 - only a step pays for the clients' imports
 
         with lake.open() as opened:
             for contract in chosen(context, by_table):
                 key = table_key(contract.table)
                 try:
-                    lag, found = waits(opened, contract, datetime.now(UTC))
+                    lag, found = lateness_of(opened, contract, datetime.now(UTC))
                 except (Outage, Stopped) as error:
                     yield dg.AssetCheckResult(asset_key=key, **not_judged(error))
                     continue

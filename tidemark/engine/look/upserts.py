@@ -63,7 +63,7 @@ def _read(lake: Lake, current: UpsertTable) -> tuple[Pair | None, State | None, 
         return None, state_of(error), error.next_step if isinstance(error, Stopped) else ""
 
 
-def waits(lake: Lake, contract: Contract, now: datetime) -> tuple[Lag, Judgement]:
+def lateness_of(lake: Lake, contract: Contract, now: datetime) -> tuple[Lag, Judgement]:
     """How late an upsert table is; `contract` is its own.
 
     Raises:
