@@ -11,10 +11,10 @@ _LAST = 9999
 
 def far_time_text(microseconds: int | None) -> str | None:
     """ISO 8601 in UTC of microseconds since 1970; a year beyond 9999 has a sign and all its digits (+57865-10-07T…)."""
-    return None if microseconds is None else iso(microseconds)
+    return None if microseconds is None else far_iso(microseconds)
 
 
-def iso(microseconds: int) -> str:
+def far_iso(microseconds: int) -> str:
     """`far_time_text` of a time that is there. Spark reads it as well, to year 294246."""
     cycles, rest = divmod(microseconds, _CYCLE)
     at = _EPOCH + timedelta(microseconds=rest)

@@ -10,7 +10,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from tidemark.domain.columns.far_times import first_of_month, iso
+from tidemark.domain.columns.far_times import far_iso, first_of_month
 from tidemark.domain.columns.partitioning import TIME_TRANSFORMS
 from tidemark.domain.columns.spark_types import quoted_name, quoted_text
 
@@ -100,7 +100,7 @@ def _span(transform: str, value: int) -> tuple[int, int]:
 
 
 def _time(microseconds: int, kind: str) -> str:
-    at = iso(microseconds).removesuffix("+00:00").replace("T", " ")
+    at = far_iso(microseconds).removesuffix("+00:00").replace("T", " ")
     if kind == "date":
         return f"DATE '{at.partition(' ')[0]}'"
     zone = "+00:00" if kind == "timestamptz" else ""
