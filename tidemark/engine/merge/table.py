@@ -24,7 +24,7 @@ from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState
 from tidemark.engine.ingest.readable_head import with_readable_head
 from tidemark.engine.merge.pair import Pair
 from tidemark.engine.schema.by_hand import reviewed
-from tidemark.engine.schema.evolve import apply_changes, held_by
+from tidemark.engine.schema.evolve import apply_changes, storable
 from tidemark.engine.table.create import create
 from tidemark.engine.table.first_load import base_properties
 
@@ -100,7 +100,7 @@ def columns_for(current: UpsertTable, state: TableState, append: Struct) -> Stru
     Its format may be an older one: by the contract, or until someone has approved to raise it.
     """
     version = state.shape.format_version if state.exists else current.contract.format_version
-    return held_by(version, upsert_columns(current, append))
+    return storable(version, upsert_columns(current, append))
 
 
 def plan_follow(current: UpsertTable, state: TableState, wanted: Struct) -> SchemaPlan:

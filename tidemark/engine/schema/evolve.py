@@ -264,18 +264,18 @@ def writer_columns(state: TableState, schemas: TopicSchemas) -> list[WriterColum
     While the upgrade to format 3 waits for its approval, what would be a VARIANT is text: the table knows none yet.
     """
     if schemas.plain is not None:
-        return [WriterColumns(NO_ID, 1, held_by(state.shape.format_version, schemas.plain))]
+        return [WriterColumns(NO_ID, 1, storable(state.shape.format_version, schemas.plain))]
     version, alone = state.shape.format_version, schemas.framing == "bare"
     known = [
         WriterColumns(
-            w.id, w.version, held_by(version, w.columns), alone=alone, deleted=w.id in schemas.deleted
+            w.id, w.version, storable(version, w.columns), alone=alone, deleted=w.id in schemas.deleted
         )
         for w in schemas.writers
     ]
     return [*known, *(WriterColumns(i, 0, Struct(()), why) for i, why in schemas.unsupported.items())]
 
 
-def held_by(format_version: int, columns: Struct) -> Struct:
+def storable(format_version: int, columns: Struct) -> Struct:
     """The columns as a table of this format has them: JSON text where it knows no VARIANT."""
     if format_version >= VARIANT_FORMAT or not holds_variant(columns):
         return columns
