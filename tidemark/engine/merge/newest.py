@@ -16,7 +16,7 @@ from tidemark.engine.merge.upsert_columns import UpsertColumns
 
 MANY = 100_000
 """Events from which a look at their places costs less than what it saves."""
-HELD = 2_000_000
+MOST_KEYS = 2_000_000
 """Keys whose newest places every task holds: some 50 bytes each."""
 _BITS = {"epoch": 9, "offset": 40, "partition": 14}
 """Bits of a place: one number, greater for what is newer."""
@@ -45,7 +45,7 @@ def told_by_place(shape: UpsertColumns, facts: Mapping[str, Any], *, alone: bool
         return False
     if any(facts[f"last_{name}"] >> most for name, most in _BITS.items()):
         return False
-    return bool(facts["keys"] <= (HELD if alone else min(HELD, facts["n"] // 2)))
+    return bool(facts["keys"] <= (MOST_KEYS if alone else min(MOST_KEYS, facts["n"] // 2)))
 
 
 def newest_only(fresh: DataFrame, shape: UpsertColumns) -> DataFrame:
