@@ -26,9 +26,6 @@ from tidemark.engine.look.upserts import upsert_statuses
 from tidemark.engine.merge.pair import read_pair
 from tidemark.engine.table.starting_offsets import starting_offsets
 
-_HELD = "transaction_open"
-"""A run reads up to what an open transaction holds back, and does not stop for it."""
-
 
 def foretell(
     lake: Lake, contracts: Sequence[Contract], upserts: Mapping[str, UpsertTable], *, as_json: bool
@@ -102,7 +99,9 @@ def _of_upsert(
 
 def _outcome(status: Status, contract: Contract, begin: Offsets, end: Offsets) -> OutcomeJson:
     """As a run would print it, with nothing done; `end` only of a table that it would read."""
-    error = None if status.state == _HELD else as_outcome(status, contract.cluster)["error"]
+    # a run reads up to what an open transaction holds back, and does not stop for it
+    held = status.state == "transaction_open"
+    error = None if held else as_outcome(status, contract.cluster)["error"]
     until = begin if error or status.state == "paused" else end
     known = Outcome(
         status.table, status.state, from_=begin, next=until, snapshot_id=status.snapshot_id, error=error

@@ -20,7 +20,7 @@ from tidemark.engine.ingest.held import accepted_batch
 from tidemark.engine.look.sightings import Memory
 from tidemark.engine.table.starting_offsets import fault_of
 
-HELD = timedelta(minutes=1)
+OPEN_TOO_LONG = timedelta(minutes=1)
 """A transaction that holds the last stable offset back for longer is worth a state."""
 
 
@@ -244,7 +244,7 @@ def _of_stream(facts: Facts, lag: Lag, limit: timedelta, now: datetime) -> State
         return stopped  # nothing waits where nothing is to be read yet, at `latest` say
     if not lag.records:
         held = facts.memory.held
-        return "transaction_open" if held is not None and now - held > HELD else "fresh"
+        return "transaction_open" if held is not None and now - held > OPEN_TOO_LONG else "fresh"
     stopped = _still_stopped(facts) or facts.unreachable
     return stopped or ("fresh" if _young(facts, lag, limit, now) else "lagging")
 
