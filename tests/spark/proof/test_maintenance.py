@@ -37,7 +37,7 @@ from tidemark.engine.operate.pause import resume
 from tidemark.engine.operate.replay import replay
 from tidemark.engine.operate.replay_quarantine import Selection
 from tidemark.engine.operate.rollback import Target, rollback
-from tidemark.engine.table.lease import INGEST_FIRST, Held, lease
+from tidemark.engine.table.lease import INGEST_FIRST, Leased, lease
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_offset
@@ -197,7 +197,7 @@ def test_expiry_keeps_what_is_named_whatever_others_have_set(lakehouse, monkeypa
     assert table.run().rows.written == 10
     assert table.ids() == list(range(70))
     assert oracle.count_by_spark(spark, table.name) == oracle.count_by_pyiceberg(table.iceberg())
-    with lease(lake, table.name), pytest.raises(Held), lease(lake, table.name):
+    with lease(lake, table.name), pytest.raises(Leased), lease(lake, table.name):
         raise AssertionError("two leases at once")
 
 
@@ -458,7 +458,7 @@ def test_a_table_is_given_back_whatever_ingest_commits_meanwhile(lakehouse):
     busy.start()
     try:
         while busy.is_alive() and (given_back < 20 or len(commits) < 20):
-            with lease(lakehouse.lake, table.name), pytest.raises(Held), lease(lakehouse.lake, table.name):
+            with lease(lakehouse.lake, table.name), pytest.raises(Leased), lease(lakehouse.lake, table.name):
                 pass
             given_back += 1
     finally:

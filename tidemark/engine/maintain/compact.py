@@ -46,7 +46,7 @@ def compact(lake: Lake, name: str, limits: Compaction, *, until: float, dry_run:
     """Compact one table as far as it pays, no new commit after `until` (seconds of time.monotonic).
 
     Raises:
-        Held: another maintenance holds the table.
+        Leased: another maintenance holds the table.
         Outage: a service does not answer.
     """
     began = time.perf_counter()

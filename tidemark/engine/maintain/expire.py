@@ -46,7 +46,7 @@ def expire(
     `named` says what others name right now.
 
     Raises:
-        Held: another maintenance holds the table.
+        Leased: another maintenance holds the table.
         Outage: a service does not answer.
     """
     began = time.perf_counter()

@@ -78,7 +78,7 @@ def expire_rows(lake: Lake, contract: Contract, *, until: float, dry_run: bool) 
     """Delete the append rows that are older than `retention.append`, unless planning that took until after `until`.
 
     Raises:
-        Held: another maintenance holds the table.
+        Leased: another maintenance holds the table.
         Outage: a service does not answer.
     """
     began, name = time.perf_counter(), contract.table

@@ -23,7 +23,7 @@ from tidemark.engine.maintain.named_snapshots import named_snapshots
 from tidemark.engine.maintain.orphans import remove_orphans
 from tidemark.engine.maintain.whose import not_ours
 from tidemark.engine.table.absent import gone
-from tidemark.engine.table.lease import Held
+from tidemark.engine.table.lease import Leased
 from tidemark.engine.table.operations import Operation, Signature, log_operation
 from tidemark.engine.table.publish import tag_newest
 from tidemark.engine.table.unlogged import log_missing_acts
@@ -180,7 +180,7 @@ def _apart(
                 return Gain(table, kind, acted=False, reason=why)
             try:
                 return work(table, min(end, time.monotonic() + BUDGET.total_seconds()))
-            except Held as held:
+            except Leased as held:
                 return Gain(table, kind, acted=False, reason=str(held))
     except Overtaken:
         return Gain(

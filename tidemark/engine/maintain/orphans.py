@@ -47,7 +47,7 @@ def remove_orphans(lake: Lake, name: str, limits: Orphans, *, until: float, dry_
     A dry run names all of them, a removal the first few.
 
     Raises:
-        Held: another maintenance holds the table.
+        Leased: another maintenance holds the table.
         Overtaken: files came and went under each listing.
         Outage: a service does not answer.
     """

@@ -34,7 +34,7 @@ LOST_OFTEN = 3
 """Times that a batch or merge is overtaken before its table asks for room; a batch counts anew where it moved on."""
 
 
-class Held(Exception):
+class Leased(Exception):
     """Someone else maintains this table now, or it wants to be left alone; the text says why."""
 
 
@@ -43,7 +43,7 @@ def lease(lake: Lake, table: str) -> Iterator[None]:
     """Hold the table for maintenance while the block lasts, its newest receipt tagged before it commits.
 
     Raises:
-        Held: it is held already.
+        Leased: it is held already.
     """
     name, old = repeated(partial(_take, lake, table))
     try:
@@ -61,10 +61,10 @@ def _take(lake: Lake, table: str) -> tuple[str, list[str]]:
     metadata = existing(lake, table).metadata
     numbers, head = _leases(metadata), metadata.current_snapshot()
     if head is None:
-        raise Held("it has no snapshot")
+        raise Leased("it has no snapshot")
     for until in numbers.values():
         if until > time.time():
-            raise Held(
+            raise Leased(
                 f"another maintenance holds it until {datetime.fromtimestamp(until, UTC):%H:%M:%S} UTC"
             )
     mine = max(numbers, default=0) + 1
@@ -76,7 +76,7 @@ def _take(lake: Lake, table: str) -> tuple[str, list[str]]:
         )
     except Exception as error:
         if mine in _leases(existing(lake, table).metadata):
-            raise Held("another maintenance was faster") from error
+            raise Leased("another maintenance was faster") from error
         raise
     return f"{LEASE_PREFIX}{mine}", [f"{LEASE_PREFIX}{number}" for number in numbers]
 
