@@ -1,15 +1,12 @@
 """`backfill` as a job: history beside the live ingest, published in one commit."""
 
-import logging
+from functools import partial
 
 import dagster as dg
 from pydantic import Field
 
-from jobs.operations import Verb, asked_time, change_table, verb_job
+from jobs.operations import Verb, asked_time, change_table, say, verb_job
 from resources.lake import LakeResource
-
-PROGRESS = logging.getLogger("tidemark.progress")
-"""What a long verb says on the way; the command line shows it on a terminal."""
 
 
 class Backfill(Verb):
@@ -42,10 +39,6 @@ def backfill_table(context: dg.OpExecutionContext, config: Backfill, lake: LakeR
     from tidemark.engine.operate.backfill.pace import Pace  # noqa: PLC0415
     from tidemark.engine.operate.backfill.plan import Asked  # noqa: PLC0415
 
-    def say(text: str) -> None:
-        context.log.info(text)
-        PROGRESS.info("%s: %s", config.table, text)
-
     def asked() -> Asked:
         return Asked(
             source=config.source,
@@ -56,7 +49,7 @@ def backfill_table(context: dg.OpExecutionContext, config: Backfill, lake: LakeR
             max_records=config.max_records,
             cutover=config.cutover,
             abort=config.abort,
-            pace=Pace(config.rate, say),
+            pace=Pace(config.rate, partial(say, context, f"{config.table}: ")),
         )
 
     change_table(

@@ -1,11 +1,12 @@
 """`drill` as a job, and a schedule that is off until someone wants it: failure rehearsal on a scratch table."""
 
+from functools import partial
+
 import dagster as dg
 from pydantic import Field
 
 from assets.runs.snapshot_ids import ids_as_text
-from jobs.backfill import PROGRESS
-from jobs.operations import SignedConfig, shown_failure, signed, verb_job
+from jobs.operations import SignedConfig, say, shown_failure, signed, verb_job
 from resources.lake import LakeResource
 from tidemark.domain.errors import TidemarkError, without_secrets
 
@@ -25,14 +26,10 @@ def drill_platform(context: dg.OpExecutionContext, config: Drill, lake: LakeReso
     from tidemark.engine.access.outages import translated  # noqa: PLC0415 - only a step pays for the engine's imports
     from tidemark.engine.drill.drill import drill  # noqa: PLC0415
 
-    def say(text: str) -> None:
-        context.log.info(text)
-        PROGRESS.info("%s", text)
-
-    signature = signed(context, config)
+    signature, told = signed(context, config), partial(say, context, "")
     try:
         with lake.open() as opened, translated(cluster=config.cluster):
-            operation = drill(opened, config.scenarios, config.cluster, signature, say).as_json()
+            operation = drill(opened, config.scenarios, config.cluster, signature, told).as_json()
     except TidemarkError as error:
         raise shown_failure(error) from without_secrets(error)
     context.add_output_metadata({"tidemark/operation": dg.MetadataValue.json(ids_as_text(operation))})

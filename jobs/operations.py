@@ -1,5 +1,6 @@
 """The command line's verbs as jobs: the same names, the same arguments, the same entry in the operations log."""
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 OF_VERB = "error"
 """The metadata of a failure with the error of a verb."""
+PROGRESS = logging.getLogger("tidemark.progress")
+"""What a long verb says on the way; the command line shows it on a terminal."""
 AUTHENTICATED_TAG_VARIABLE = "TIDEMARK_AUTHENTICATED_TAG"
 """The environment variable that names the run tag in which this host puts who has signed in."""
 
@@ -50,6 +53,12 @@ def signed(context: dg.OpExecutionContext, config: SignedConfig) -> "Signature":
 
     known = context.run.tags.get(os.environ.get(AUTHENTICATED_TAG_VARIABLE, ""))
     return Signature(config.who, config.reason, context.run_id, config.dry_run, known or None)
+
+
+def say(context: dg.OpExecutionContext, prefix: str, text: str) -> None:
+    """Tell how far a long verb is: in the log of its run, and to PROGRESS with `prefix` before it."""
+    context.log.info(text)
+    PROGRESS.info("%s%s", prefix, text)
 
 
 class Verb(SignedConfig):

@@ -66,18 +66,19 @@ def _told(*, as_json: bool) -> Iterator[None]:
     if as_json or not err.is_interactive:
         yield
         return
+    from jobs.operations import PROGRESS  # noqa: PLC0415 - the definitions that it is loaded with are read next
 
     class Shown(logging.Handler):
         def emit(self, said: logging.LogRecord) -> None:
             err.print(said.getMessage(), style="dim")
 
-    log, handler = logging.getLogger("tidemark.progress"), Shown()
-    log.setLevel(logging.INFO)
-    log.addHandler(handler)
+    handler = Shown()
+    PROGRESS.setLevel(logging.INFO)
+    PROGRESS.addHandler(handler)
     try:
         yield
     finally:
-        log.removeHandler(handler)
+        PROGRESS.removeHandler(handler)
 
 
 def _operation(result: dg.ExecuteInProcessResult, verb: str) -> Mapping[str, Any]:

@@ -3,14 +3,14 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
 class Stopwatch:
     """Seconds per stage of one attempt."""
 
-    seconds: dict[str, float]
+    seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def __call__(self, stage_name: str) -> Iterator[None]:

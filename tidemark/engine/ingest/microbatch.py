@@ -129,7 +129,7 @@ def microbatch(
 
 
 def _attempt(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Commit | None:
-    watch = Stopwatch({})
+    watch = Stopwatch()
     with watch("plan"):
         plan = make_plan(lake, contract, run_id, limits)
         if plan is not None and not plan.state.head_readable:

@@ -54,7 +54,7 @@ def merge_once(
 def _attempt(
     lake: Lake, current: UpsertTable, run_id: str, *, loaded_before: bool, goal: Ledger | None
 ) -> Commit | None:
-    watch = Stopwatch({})
+    watch = Stopwatch()
     with watch("plan"):
         plan = make_merge_plan(lake, current, run_id, loaded_before=loaded_before, goal=goal)
     if plan is None:
