@@ -1,4 +1,4 @@
-"""Asset keys, tags, pools and checks. Keys are for ever; nothing else in the shell spells them out."""
+"""Asset keys, tags, pools and checks. Keys are for ever; nothing else in the shell makes them."""
 
 from collections.abc import Collection
 
@@ -96,9 +96,17 @@ def maintenance_key(table: str, kind: Asset) -> dg.AssetKey:
     return dg.AssetKey(["maintenance", *table.split("."), kind])
 
 
-def table_of(key: dg.AssetKey, *, drop: int = 0) -> str:
-    """The table that a key stands for; `drop` leading parts are not its name."""
-    return ".".join(key.path[drop:])
+def table_of(key: dg.AssetKey) -> str:
+    """The table whose rows an asset is; what `kafka/…`, `schema/…` and `maintenance/…` become is no table's name."""
+    return ".".join(key.path)
+
+
+def subject_of(key: dg.AssetKey) -> str:
+    """The table that an asset is about: of `schema/…` and `maintenance/…` the one in the key."""
+    match list(key.path):
+        case ["schema", namespace, name] | ["maintenance", namespace, name, _]:
+            return f"{namespace}.{name}"
+    return table_of(key)
 
 
 def pool_of(lane: str) -> str:
@@ -109,6 +117,16 @@ def pool_of(lane: str) -> str:
 def ingest_op(lane: str) -> str:
     """The step that ingests the tables of a lane."""
     return f"ingest_{lane}"
+
+
+def merge_op(lane: str) -> str:
+    """The step that merges into the upsert tables of a lane."""
+    return f"merge_{lane}"
+
+
+def maintain_op(kind: Asset) -> str:
+    """The step that maintains tables in one way."""
+    return f"maintain_{kind}"
 
 
 def upsert_lane(lane: str) -> str:

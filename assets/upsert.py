@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import dagster as dg
 
 from assets.column_lineage import Columns
-from assets.names import pool_of, upsert_lane
+from assets.names import merge_op, pool_of, upsert_lane
 from assets.specs import upsert_spec
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
@@ -28,7 +28,7 @@ def upsert_assets(
     pool = pool_of(upsert_lane(name))
 
     @dg.multi_asset(
-        name=f"merge_{name}",
+        name=merge_op(name),
         specs=[
             upsert_spec(each, topics[each.table], catalog, columns.get(each.table, ())) for each in tables
         ],

@@ -12,7 +12,7 @@ from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunsFilter
 from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NAME
 from pydantic import ConfigDict
 
-from assets.names import LANE_TAG, RECEIPT, VERB_TAG, is_ours, table_key, table_of
+from assets.names import LANE_TAG, RECEIPT, VERB_TAG, is_ours, subject_of, table_key
 from assets.runs.last_runs import INTERRUPTED, LOOK_BACK, errors_of, why_run, why_step
 from jobs.operations import OF_VERB
 from sensors.changed_runs import LATE, change_of, changed, changed_at, recent
@@ -178,12 +178,10 @@ def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor) -> Iterator
 
 
 def _of_check(found: dg.AssetCheckEvaluation) -> Alert:
-    path = found.asset_key.path
-    subject = table_of(found.asset_key, drop=int(path[0] == "schema" and len(path) > 1))
     said = {name: str(each.value) for name, each in sorted(found.metadata.items())}
     word = "warns" if found.severity is dg.AssetCheckSeverity.WARN else "failed"
     error, _, remedy = said.get("error", "").partition("\nNext: ")  # of a check that could not look
     figures = ", ".join(f"{name} {value}" for name, value in list(said.items())[:6])
     what = f"check {found.check_name} {word}: {found.description or error or figures}"
     state = next((each for each in STATES if error and each == said.get("state")), None)
-    return Alert(subject, what, state, said.get("next") or remedy)
+    return Alert(subject_of(found.asset_key), what, state, said.get("next") or remedy)

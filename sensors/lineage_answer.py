@@ -11,7 +11,7 @@ import dagster as dg
 from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord
 from pydantic import ConfigDict
 
-from assets.names import is_ours, table_of
+from assets.names import is_ours, subject_of, table_of
 from assets.runs.last_runs import errors_of, why_run, why_step
 from resources.lake import LakeResource, unreadable
 from sensors.changed_runs import change_of, changed, changed_at, recent
@@ -174,17 +174,12 @@ def _activity(
     kind = _KINDS.get((step or "").partition("_")[0])
     if kind is None or (node is None and not is_ours(run)):
         return None
-    table = _table(key)
+    table = subject_of(key)
     made = Activity(kind, table, run.run_id, run.job_name, "START", at)
     if kind == "maintenance":
         return replace(made, step=".".join(key.path[3:]), inputs=(table,))
     parents = node.parent_keys if node is not None else frozenset[dg.AssetKey]()
     return replace(made, inputs=tuple(sorted((_source(each) for each in parents), key=str)))
-
-
-def _table(key: dg.AssetKey) -> str:
-    """What an asset is of: itself, or what is maintained."""
-    return ".".join(key.path[1:3]) if key.path[0] == "maintenance" else table_of(key)
 
 
 def _source(key: dg.AssetKey) -> Source:
@@ -216,10 +211,10 @@ def _errors(
     failures = {each.step_key: each for each in _events(instance, run, DagsterEventType.STEP_FAILURE)}
     well = {each.step_key for each in _events(instance, run, DagsterEventType.STEP_SUCCESS)}
     cut_off = why_run(instance, run.run_id) if set(steps.values()) - failures.keys() - well else ""
-    tables, found = {_table(key) for key in steps}, dict[dg.AssetKey, str]()
+    tables, found = {subject_of(key) for key in steps}, dict[dg.AssetKey, str]()
     for key, step in steps.items():
         if step in failures:
-            named, table = errors_of(failures[step]), _table(key)
+            named, table = errors_of(failures[step]), subject_of(key)
             if table in named:
                 found[key] = str(named[table]["message"])
             elif not named or named.keys() - tables:
