@@ -153,7 +153,7 @@ def change_table(
     Raises:
         dg.Failure: it was refused, or a service does not answer.
     """
-    from assets.runs.last_runs import knowing  # noqa: PLC0415
+    from assets.runs.last_runs import opened  # noqa: PLC0415
     from tidemark.engine.access.outages import translated  # noqa: PLC0415
 
     signature = signed(context, config)
@@ -164,10 +164,11 @@ def change_table(
         raise shown_failure(error) from without_secrets(error)
     publishes = context.job_name in PUBLISHING and not config.dry_run
     try:
-        with resource.open() as opened:
-            lake = knowing(opened, context.instance)
-            with translated(config.table, topic=contract.topic, cluster=contract.cluster):
-                operation = change(lake, contract, signature).as_json()
+        with (
+            opened(resource, context.instance) as lake,
+            translated(config.table, topic=contract.topic, cluster=contract.cluster),
+        ):
+            operation = change(lake, contract, signature).as_json()
     except BaseException as error:
         if publishes:  # it may have stopped, or somebody ended it, between two commits
             _show_what_is_there(context, contract, resource)

@@ -6,7 +6,7 @@ import dagster as dg
 
 from assets.checks.results import not_judged
 from assets.names import HEALTH, table_key
-from assets.runs.last_runs import knowing
+from assets.runs.last_runs import opened
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
@@ -17,8 +17,7 @@ def judge_files(
     instance: dg.DagsterInstance, resource: LakeResource, contracts: Sequence[Contract]
 ) -> Iterator[dg.AssetCheckResult]:
     """The files check of each table."""
-    with resource.open() as opened:
-        lake = knowing(opened, instance)
+    with opened(resource, instance) as lake:
         for contract in contracts:
             key = table_key(contract.table)
             try:

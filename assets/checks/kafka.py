@@ -61,10 +61,9 @@ def _reconciliation_checks(contracts: Sequence[Contract]) -> dg.AssetChecksDefin
         context: dg.AssetCheckExecutionContext, lake: LakeResource
     ) -> Iterator[dg.AssetCheckResult]:
         from assets.checks.kafka_run import reconciliations  # noqa: PLC0415
-        from assets.runs.last_runs import knowing  # noqa: PLC0415
+        from assets.runs.last_runs import opened  # noqa: PLC0415
 
-        with lake.open() as opened:
-            known = knowing(opened, context.instance)
+        with opened(lake, context.instance) as known:
             for found in reconciliations(known, context, chosen(context, by_table)):
                 yield as_result(found)
 

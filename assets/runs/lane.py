@@ -17,7 +17,7 @@ from assets.checks.repeated import left_planned, newest, repeated, still_failed
 from assets.checks.results import StepOutput, as_outputs
 from assets.names import DRIFT, FRESHNESS, HEADROOM, STOPPED_TAG, by_schedule, by_sensor, table_key, table_of
 from assets.runs.handover import Edits, Handover
-from assets.runs.last_runs import knowing, last_results
+from assets.runs.last_runs import last_results, opened
 from assets.runs.report import failure, observation, quarantine_landed, result, untold
 from assets.runs.run_length import run_length_of
 from assets.runs.schema import parked_review, run_evolved
@@ -78,7 +78,7 @@ def run_tables(
     stopped: list[Outcome] = []
     idle: list[Outcome] = []
     with (
-        resource.open() as lake,
+        opened(resource, context.instance) as lake,
         _told_if_ended(context, lake, left),
         closing(_reports(context, resource, lake, served, chosen, first_seen or {})) as reports,
     ):
@@ -252,7 +252,7 @@ def _reports(
     first_seen: Mapping[str, int],
 ) -> Generator[Report]:
     results, lane = last_results(context.instance, [each.table for each in chosen]), served.lane
-    work = served.make_work(knowing(lake, context.instance), context.run_id, set(results))
+    work = served.make_work(lake, context.run_id, set(results))
     if not by_sensor(context.run):
         return catch_up_all(work, longest_without(chosen, results), lane)
     handover, edits = Handover(context.instance, context.run_id, served.pool), _edits(resource, lake, chosen)

@@ -1,9 +1,10 @@
 """How the last run of each table ended, as Dagster's records say it: hints for those who tell how tables stand."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from dagster import DagsterEvent, DagsterEventType, DagsterRunStatus, RunRecord, RunsFilter
@@ -14,6 +15,9 @@ from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.look.status import Hint
+
+if TYPE_CHECKING:
+    from resources.lake import LakeResource  # imports pyspark, which `tidemark status` does without
 
 LOOK_BACK = 100
 """Ended runs that are looked at for tables whose newest run has not ended; what lies further back gives no hint."""
@@ -160,10 +164,12 @@ def _why_not_begun(instance: dg.DagsterInstance, run_id: str) -> str:
     return (error.cause or error).message.strip() if error else ""
 
 
-def knowing(lake: Lake, instance: dg.DagsterInstance) -> Lake:
-    """Sets `lake.loaded` by Dagster's records: they tell a table that is gone from one that never was."""
-    lake.loaded = lambda table: table in loaded_before(instance, [table])
-    return lake
+@contextmanager
+def opened(resource: "LakeResource", instance: dg.DagsterInstance) -> Iterator[Lake]:
+    """The lake, `loaded` by Dagster's records: they tell a table that is gone from one that never was."""
+    with resource.open() as lake:
+        lake.loaded = lambda table: table in loaded_before(instance, [table])
+        yield lake
 
 
 def loaded_before(instance: dg.DagsterInstance, tables: Sequence[str]) -> set[str]:

@@ -9,7 +9,7 @@ import dagster as dg
 
 from assets.checks.kafka_run import reconciled_among, sound_lately
 from assets.names import by_schedule, holds_lane, maintenance_key
-from assets.runs.last_runs import knowing
+from assets.runs.last_runs import opened
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.maintenance.gain import ASSETS, Asset, Gain
@@ -35,8 +35,7 @@ def maintain_tables(
     idle: list[str] = []
     level: list[dg.MaterializeResult[None]] = []
     scheduled, waited_for = by_schedule(context.run), holds_lane(context.run)
-    with resource.open() as opened:
-        lake = knowing(opened, context.instance)
+    with opened(resource, context.instance) as lake:
         until = time.monotonic() + WHILE_A_LANE_WAITS / len(ASSETS) if waited_for else inf
         for contract in contracts:
             gains = list(maintain(lake, contract, (kind,), until=until))

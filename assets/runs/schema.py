@@ -14,7 +14,7 @@ from assets.checks.drift import drift_evaluation
 from assets.checks.kafka_run import judged_headrooms
 from assets.checks.results import StepOutput, as_result
 from assets.names import COMPATIBILITY, REVIEW, SCHEMA_EVOLUTION, schema_key
-from assets.runs.last_runs import knowing
+from assets.runs.last_runs import opened
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.config.upsert import is_upsert_table
@@ -40,11 +40,11 @@ def evolve_tables(
     news = News.of(context)
     known: list[dg.AssetMaterialization] = []
     chosen = context.selected_asset_check_keys
-    with resource.open() as opened:
+    with opened(resource, context.instance) as lake:
         if context.job_name == SCHEMA_EVOLUTION:
-            _log(context, news, judged_headrooms(opened, contracts))
+            _log(context, news, judged_headrooms(lake, contracts))
         try:
-            for found in _looks(knowing(opened, context.instance), contracts, context):
+            for found in _looks(lake, contracts, context):
                 asked = [each for each in found.checks if each.asset_check_key in chosen]
                 if found.made is None:
                     pass
