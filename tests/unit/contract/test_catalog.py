@@ -104,3 +104,18 @@ def test_python_and_java_are_spared_each_others_classes():
 def test_the_region_of_the_store_is_known_to_java_by_its_own_name(more, region):
     conf = Catalog.model_validate({"type": "rest", "uri": "u", "s3.region": "eu-west-1", **more}).spark_conf()
     assert conf["spark.sql.catalog.lake.client.region"] == region
+
+
+def test_spark_asks_a_rest_catalog_for_credentials_as_pyiceberg_does_and_gives_it_up_in_time():
+    """Given a REST catalog that vends credentials, when nothing is said of that, then Spark asks for them too: PyIceberg does unsaid, Java does not."""
+    block = {"type": "rest", "uri": "u"}
+    found = spark(Catalog.model_validate(block))
+    assert found["header.X-Iceberg-Access-Delegation"] == "vended-credentials"
+    limits = ("rest.client.connection-timeout-ms", "rest.client.socket-timeout-ms")
+    assert [found[limit] for limit in limits] == ["10000", "60000"]
+    said = {"header.x-iceberg-access-delegation": "", "rest.client.socket-timeout-ms": "5"}
+    own = spark(Catalog.model_validate({**block, **said}))
+    assert said.items() <= own.items()
+    assert "header.X-Iceberg-Access-Delegation" not in own
+    glue = spark(Catalog.model_validate({"type": "glue", "warehouse": "s3://b/w"}))
+    assert not [key for key in glue if key.startswith(("header.", "rest."))]

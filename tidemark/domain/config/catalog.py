@@ -19,6 +19,12 @@ PLAIN_KEYS = frozenset({"credential", "token", "scope", "audience", "resource", 
 _PYTHON_ONLY = frozenset({"py-io-impl", "py-catalog-impl", "init_catalog_tables", "pool_pre_ping", "echo"})
 _JAVA_ONLY = frozenset({"io-impl", "cache-enabled", "cache.expiration-interval-ms", "clients"})
 _JAVA_ONLY_PREFIXES = ("jdbc.", "table-default.", "table-override.", "http-client.")
+_REST_DEFAULTS = {
+    "header.X-Iceberg-Access-Delegation": "vended-credentials",
+    "rest.client.connection-timeout-ms": "10000",
+    "rest.client.socket-timeout-ms": "60000",
+}
+"""What PyIceberg asks for unsaid, and time limits, of which Iceberg's Java has none."""
 _HADOOP_IO = frozenset({"hive", "sql"})
 _STORES = frozenset({"s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs"})
 
@@ -90,6 +96,9 @@ class Catalog(Section):
         extras = {key: value for key, value in self.__pydantic_extra__.items() if key not in _PYTHON_ONLY}
         if (region := extras.get("s3.region")) and "client.region" not in extras:
             extras["client.region"] = region
+        if self.type == "rest":
+            known = {key.lower() for key in extras}
+            java |= {key: value for key, value in _REST_DEFAULTS.items() if key.lower() not in known}
         prefix = f"spark.sql.catalog.{self.name}"
         settings = {
             f"{prefix}.{key}": value for key, value in {**java, **extras, "cache-enabled": "false"}.items()
