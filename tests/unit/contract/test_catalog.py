@@ -91,6 +91,23 @@ def test_path_style_access_is_said_once_for_both(path_style, virtual):
     assert Catalog.model_validate(said).pyiceberg_properties()["s3.force-virtual-addressing"] == virtual
 
 
+@pytest.mark.parametrize(("virtual", "path_style"), [("True", "false"), ("false", "true")])
+def test_path_style_access_in_pyicebergs_words_is_said_to_both_too(virtual, path_style):
+    said = {"type": "rest", "uri": "u", "s3.force-virtual-addressing": virtual}
+    assert spark(Catalog.model_validate(said))["s3.path-style-access"] == path_style
+    both = Catalog.model_validate({**said, "s3.path-style-access": "true"})
+    assert spark(both)["s3.path-style-access"] == "true"
+    assert both.pyiceberg_properties()["s3.force-virtual-addressing"] == virtual
+
+
+def test_keys_of_the_store_are_known_to_java_by_its_own_names():
+    """Given keys in words that PyIceberg alone knows, then Spark has them under its own, but for those that are said so."""
+    keys = {f"client.{key}": key for key in ("access-key-id", "secret-access-key", "session-token")}
+    found = spark(Catalog.model_validate({"type": "rest", "uri": "u", **keys, "s3.session-token": "own"}))
+    assert [found[f"s3.{key}"] for key in ("access-key-id", "secret-access-key")] == [*keys.values()][:2]
+    assert found["s3.session-token"] == "own"
+
+
 def test_python_and_java_are_spared_each_others_classes():
     said = {"type": "rest", "uri": "u", "py-io-impl": "p", "io-impl": "j", "jdbc.user": "u"}
     catalog = Catalog.model_validate(said)
@@ -99,7 +116,12 @@ def test_python_and_java_are_spared_each_others_classes():
 
 
 @pytest.mark.parametrize(
-    ("more", "region"), [({}, "eu-west-1"), ({"client.region": "us-east-1"}, "us-east-1")]
+    ("more", "region"),
+    [
+        ({}, "eu-west-1"),
+        ({"client.region": "us-east-1"}, "us-east-1"),
+        ({"glue.region": "eu-north-1"}, "eu-north-1"),
+    ],
 )
 def test_the_region_of_the_store_is_known_to_java_by_its_own_name(more, region):
     conf = Catalog.model_validate({"type": "rest", "uri": "u", "s3.region": "eu-west-1", **more}).spark_conf()

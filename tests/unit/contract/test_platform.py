@@ -293,6 +293,20 @@ MISTAKES = [
         "the bucket's default encryption",
         None,
     ),
+    (
+        "catalog: {type: rest, uri: 'http://a', s3.role-arn: r}",
+        3,
+        "catalog.s3.role-arn",
+        "unknown to Spark, which writes, too: say client.credentials-provider or client.factory beside it",
+        None,
+    ),
+    (
+        "catalog: {type: rest, uri: 'http://a', client.factory: f, client.assume-role.arn: r}",
+        3,
+        "catalog.client.assume-role.arn",
+        "unknown to PyIceberg",
+        None,
+    ),
     ("catalog: {type: sql, uri: 'mysql://h/d', warehouse: b}", 3, "catalog.uri", "SQLAlchemy URI", None),
     ("catalog: {type: sql, uri: 'sqlite:///a.db', warehouse: b}", 3, "catalog.uri", "absolute path", None),
     ("catalog: {type: rest, uri: 'http://[bad'}", 3, "catalog.uri", "percent-encoded", None),
@@ -323,6 +337,13 @@ def test_a_mistake_in_the_platform_file(installation, text, line, key, message, 
     assert (found.file, found.line, found.key) == ("platform.yaml", line, key)
     assert message in found.message
     assert found.suggestion == suggestion
+
+
+def test_a_role_that_is_told_to_both_is_fine(installation):
+    said = "s3.role-arn: r, client.factory: f, client.assume-role.arn: r"
+    text = with_line(3, f"catalog: {{type: rest, uri: 'http://a', {said}}}")
+    catalog = installation.platform(text).load().platform.catalog
+    assert catalog.properties == {"s3.role-arn": "r", "client.factory": "f", "client.assume-role.arn": "r"}
 
 
 CUT_SHORT = ["ab[geheim]cd", "ab[cd", "p/w", "p#w", "p?w", "12/w", "/w"]

@@ -25,6 +25,14 @@ _REST_DEFAULTS = {
     "rest.client.socket-timeout-ms": "60000",
 }
 """What PyIceberg asks for unsaid, and time limits, of which Iceberg's Java has none."""
+_SPARKS_NAMES = (
+    ("client.access-key-id", "s3.access-key-id"),
+    ("client.secret-access-key", "s3.secret-access-key"),
+    ("client.session-token", "s3.session-token"),
+    ("glue.region", "client.region"),
+    ("s3.region", "client.region"),
+)
+"""(PyIceberg's name, that of Iceberg's Java); a key that is said under Java's own name stays as it is."""
 _HADOOP_IO = frozenset({"hive", "sql"})
 _STORES = frozenset({"s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs"})
 
@@ -73,9 +81,8 @@ class Catalog(Section):
             for key, value in self.__pydantic_extra__.items()
             if key not in _JAVA_ONLY and not key.startswith(_JAVA_ONLY_PREFIXES)
         }
-        path_style = self.__pydantic_extra__.get("s3.path-style-access")
-        if path_style and "s3.force-virtual-addressing" not in extras:
-            extras["s3.force-virtual-addressing"] = "false" if path_style == "true" else "true"
+        if path_style := extras.get("s3.path-style-access"):
+            extras.setdefault("s3.force-virtual-addressing", _opposite(path_style))
         if self.type == "sql" and not (self.uri or "").startswith("sqlite"):
             # A server that was restarted, or whatever cuts idle connections on the way, is no outage.
             extras.setdefault("pool_pre_ping", "true")
@@ -94,8 +101,11 @@ class Catalog(Section):
         if self.type in _HADOOP_IO and urlsplit(self.warehouse or "").scheme in _STORES:
             java["io-impl"] = "org.apache.iceberg.io.ResolvingFileIO"
         extras = {key: value for key, value in self.__pydantic_extra__.items() if key not in _PYTHON_ONLY}
-        if (region := extras.get("s3.region")) and "client.region" not in extras:
-            extras["client.region"] = region
+        for said, name in _SPARKS_NAMES:
+            if said in extras:
+                extras.setdefault(name, extras[said])
+        if virtual := extras.get("s3.force-virtual-addressing"):
+            extras.setdefault("s3.path-style-access", _opposite(virtual))
         if self.type == "rest":
             known = {key.lower() for key in extras}
             java |= {key: value for key, value in _REST_DEFAULTS.items() if key.lower() not in known}
@@ -114,6 +124,10 @@ class Catalog(Section):
             )
         place = {"uri": self.uri, "warehouse": self.warehouse}
         return {key: value for key, value in place.items() if value}
+
+
+def _opposite(word: str) -> str:
+    return "false" if word.lower() == "true" else "true"
 
 
 def jdbc(uri: str) -> dict[str, str]:

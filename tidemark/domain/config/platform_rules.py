@@ -13,6 +13,14 @@ from tidemark.domain.suggest import nearest
 
 CATALOG_KEYS = frozenset({"name", "type", "uri", "warehouse", "auth", "ssl"})
 """Beside them any property of Iceberg's stands in the block, `PLAIN_KEYS` as the only bare words."""
+_SPARKS_LOGIN = ("client.credentials-provider", "client.factory")
+_ONE_SIDED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("s3.role-arn", "client.role-arn", "s3.anonymous"), ("Spark", _SPARKS_LOGIN)),
+    **dict.fromkeys(("glue.access-key-id", "glue.secret-access-key"), ("Spark", _SPARKS_LOGIN)),
+    "s3.proxy-uri": ("Spark", ("http-client.proxy-endpoint",)),
+    "client.assume-role.arn": ("PyIceberg", ("s3.role-arn", "client.role-arn")),
+}
+"""Keys of the catalog block -> (who does not know it, the keys that say the same to that one)."""
 _SQL_SCHEMES = ("sqlite", "postgresql")
 _NEEDED = {
     "PLAIN": ("sasl.username", "sasl.password"),
@@ -176,9 +184,18 @@ def _catalog_keys(catalog: Catalog) -> Iterator[Finding]:
             yield Finding(("catalog", key), says)
         elif not set(key) & {".", "-"} and key not in PLAIN_KEYS:
             yield Finding(("catalog", key), "unknown key", nearest(key, CATALOG_KEYS | PLAIN_KEYS))
+        elif key in _ONE_SIDED:
+            yield from _one_sided(key, catalog.properties)
     for key in ("auth", "ssl"):
         if catalog.type != "rest" and getattr(catalog, key):
             yield Finding(("catalog", key), f"has no effect on a catalog of type {catalog.type}")
+
+
+def _one_sided(key: str, said: Mapping[str, str]) -> Iterator[Finding]:
+    ignorant, partners = _ONE_SIDED[key]
+    if not said.keys() & set(partners):
+        says = f"is unknown to {ignorant}, which writes, too: say {' or '.join(partners)} beside it"
+        yield Finding(("catalog", key), says)
 
 
 def _sql(uri: str) -> Iterator[Finding]:
