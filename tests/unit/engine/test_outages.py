@@ -109,6 +109,10 @@ def test_a_broker_that_stalls_under_a_read_is_an_outage():
             "UncheckedSQLException: Failed to initialize: ERROR: permission denied for table iceberg_tables",
             "permission_denied",
         ),
+        (
+            "SdkClientException: Unable to load credentials from any of the providers in the chain",
+            "permission_denied",
+        ),
         ("S3Exception: The provided token has expired. (Service: S3, Status Code: 400)", "store_down"),
         ("S3Exception: Please reduce your request rate. (Service: S3, Status Code: 503)", "store_down"),
         ("OperationalError: connection failed: Connection refused", "catalog_down"),

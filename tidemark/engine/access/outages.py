@@ -78,6 +78,7 @@ _DENIED = (
     "SignatureDoesNotMatch",
     "SIGNATURE_DOES_NOT_MATCH",
     "NoCredentialsError",
+    "Unable to load credentials",
     "UnrecognizedClientException",
     "authentication failed for user",
     "permission denied for",
