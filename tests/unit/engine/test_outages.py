@@ -154,6 +154,30 @@ def test_a_partition_value_beyond_its_type_says_how_to_partition():
 
 
 @pytest.mark.parametrize(
+    ("says", "jar"),
+    [
+        (
+            'RuntimeIOException: UnsupportedFileSystemException: No FileSystem for scheme "s3"',
+            "iceberg-aws-bundle",
+        ),
+        (
+            "Cannot initialize FileIO [java.lang.NoClassDefFoundError: software/amazon/awssdk/core/SdkException]",
+            "iceberg-aws-bundle",
+        ),
+        (
+            "UncheckedSQLException: No suitable driver found for jdbc:postgresql://h/d",
+            "org.postgresql:postgresql",
+        ),
+    ],
+)
+def test_a_jar_that_the_spark_server_lacks_is_named(says, jar):
+    """Given a Spark server of somebody's own without what the store or the catalog needs, then no outage is waited for."""
+    with pytest.raises(Stopped, match=jar) as stopped, translated("shop.orders"):
+        raise RuntimeError(says)
+    assert stopped.value.state == "misconfigured"
+
+
+@pytest.mark.parametrize(
     "says",
     [
         "Invalid update timestamp 1: before last snapshot log entry at 3600001",

@@ -135,11 +135,25 @@ _SET_CLOCKS = (
     "By the clock of one who committed to the table this is before its last change: let all hosts keep the same time. "
     "The next commit of Tidemark to a table of format 1 or 2 puts its logs in order."
 )
+_NO_STORE = (
+    "No FileSystem for scheme",
+    "NoClassDefFoundError: software/amazon/awssdk",
+    "NoClassDefFoundError: com/google/cloud",
+    "NoClassDefFoundError: com/azure",
+)
+_STORE_JAR = (
+    "The Spark server lacks the jar of the object store, or of Glue: iceberg-aws-bundle, iceberg-gcp-bundle or "
+    "iceberg-azure-bundle, of Iceberg's version (docs/guide, Platform file)."
+)
+_NO_DRIVER = ("No suitable driver",)
+_DRIVER_JAR = "The Spark server lacks the JDBC driver of the catalog's database: org.postgresql:postgresql."
 _NO_TLS_FILE = ("Could not find a suitable TLS CA", "Could not find the TLS")
 """Of `catalog.ssl`, in the words of requests."""
 _EXPLAINED: tuple[tuple[State, tuple[str, ...], str], ...] = (
     ("misconfigured", _PATH_TOO_LONG, _CUT_PARTITIONS),
     ("misconfigured", _ROUNDED_OUT, _WIDER_PARTITIONS),
+    ("misconfigured", _NO_STORE, _STORE_JAR),
+    ("misconfigured", _NO_DRIVER, _DRIVER_JAR),
     ("failed", _CLOCKS, _SET_CLOCKS),
 )
 LOST_RACE = ("CommitFailed", "older than last sequence number")
