@@ -115,6 +115,27 @@ def test_a_broker_that_stalls_under_a_read_is_an_outage():
         ),
         ("S3Exception: The provided token has expired. (Service: S3, Status Code: 400)", "store_down"),
         ("S3Exception: Please reduce your request rate. (Service: S3, Status Code: 503)", "store_down"),
+        ("OSError: google::cloud::Status(UNAVAILABLE: Failed to flush response stream)", "store_down"),
+        (
+            "PermissionError: [Errno 13] google::cloud::Status(PERMISSION_DENIED: Permanent error)",
+            "permission_denied",
+        ),
+        ("com.google.cloud.storage.StorageException: 503 Service Unavailable", "store_down"),
+        (
+            "com.google.cloud.storage.StorageException: a@b does not have storage.objects.create access to the object",
+            "permission_denied",
+        ),
+        ("com.azure.storage.blob.models.BlobStorageException: Status code 503, ServerBusy", "store_down"),
+        (
+            "OSError: GetProperties for a failed. Azure Error: [ServerBusy] 503 The server is busy",
+            "store_down",
+        ),
+        (
+            "DataLakeStorageException: Status code 403, AuthorizationPermissionMismatch: not authorized",
+            "permission_denied",
+        ),
+        ("OSError: [Errno 16] Please reduce your request rate.", "store_down"),
+        ("PermissionError: Access Denied", "permission_denied"),
         ("OperationalError: connection failed: Connection refused", "catalog_down"),
     ],
 )

@@ -82,9 +82,15 @@ _DENIED = (
     "UnrecognizedClientException",
     "authentication failed for user",
     "permission denied for",
+    "PERMISSION_DENIED",
+    "does not have storage.",
+    "AuthorizationPermissionMismatch",
+    "AuthorizationFailure",
+    "PermissionError: Access Denied",
+    "PermissionError: Forbidden",
 )
-"""Of Kafka, the AWS SDK (REST catalogs, Glue, S3), PyArrow's S3 and Postgres; a token that expired is not among them,
-for whoever renews it does so while we try again."""
+"""Of Kafka, the AWS SDK (REST catalogs, Glue, S3), PyArrow, s3fs, Google's and Azure's stores, and Postgres; a token
+that expired is not among them, for whoever renews it does so while we try again."""
 _CATALOG_GONE = (
     "SQLITE_BUSY",
     "database is locked",
@@ -111,8 +117,16 @@ _STORE_GONE = (
     "S3Exception",
     "AWS Error",
     "NoSuchBucket",
+    "reduce your request rate",
+    "google::cloud::Status",
+    "StorageException",
+    "Azure Error: [",
     "No space left on device",
 )
+"""Of Iceberg, S3, Google's store and Azure's, in the words of Java, PyArrow and s3fs.
+
+Google's status has the words of Spark's gRPC: these signs are looked for before those.
+"""
 _METADATA_GONE = (
     "The metadata file that the catalog names is gone, as after the restore of a catalog from a backup: register the "
     "newest file of the table's metadata folder instead (docs/operations, The catalog is lost)."
