@@ -136,7 +136,8 @@ PLATFORM = {
     "Catalog.type": "S3 Tables, Polaris, Nessie, Unity through `rest`; `sql` is PostgreSQL or SQLite; `hive` needs "
     "`pip install 'pyiceberg[hive]'`.",
     "Catalog.uri": "Where it answers; a user and a password in it are percent-encoded.",
-    "Catalog.warehouse": "Where the files are.",
+    "Catalog.warehouse": "Where the files are; of Polaris, Lakekeeper and Unity the catalog's name, of S3 Tables the "
+    "table bucket's ARN.",
     "Catalog.auth": "How PyIceberg logs in to a REST catalog where `credential`, `token` and `rest.sigv4-…` are not "
     "it; Spark has `rest.auth.…`.",
     "Catalog.ssl": "For PyIceberg and a REST catalog; Java has a truststore.",

@@ -285,6 +285,13 @@ MISTAKES = [
         "set by Tidemark itself",
         None,
     ),
+    (
+        "catalog: {type: rest, uri: 'http://a', py-catalog-impl: a.B}",
+        3,
+        "catalog.py-catalog-impl",
+        "beside type",
+        None,
+    ),
     ("catalog: {type: glue, warehouse: b, ssl: {cabundle: c}}", 3, "catalog.ssl", "has no effect", None),
     (
         "catalog: {type: rest, uri: 'http://a', s3.sse.type: kms}",

@@ -1,5 +1,6 @@
 """An exception of a client library becomes one named state, with words that help."""
 
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -223,14 +224,14 @@ def test_a_disk_says_so_itself(tmp_path):
 
 
 @contextmanager
-def answering(code: int) -> Iterator[str]:
-    """A server that answers everything with one status and a page, as a proxy does."""
+def answering(code: int, body: bytes = b"<html>no</html>") -> Iterator[str]:
+    """A server that answers everything with one status, and a page, as a proxy does."""
 
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(code)
             self.end_headers()
-            self.wfile.write(b"<html>no</html>")
+            self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""
@@ -387,6 +388,20 @@ def lake_at(uri: str) -> Lake:
         "spark": {"remote": "sc://127.0.0.1:1"},
     }
     return Lake(Configuration(Platform.model_validate(platform)))
+
+
+def test_a_warehouse_that_a_rest_catalog_does_not_know_is_no_outage() -> None:
+    """Given a 404 to the question for the configuration, when it is the catalog's own, then the platform file is to blame; a proxy's is waited out."""
+    unknown = {"message": "Unable to find warehouse lkae", "type": "NotFoundException", "code": 404}
+    with (
+        answering(404, json.dumps({"error": unknown}).encode()) as uri,
+        pytest.raises(Stopped, match=r"catalog in platform\.yaml.*Unable to find warehouse lkae") as told,
+    ):
+        lake_at(uri).state("shop.orders")
+    assert told.value.state == "misconfigured"
+    with answering(404) as uri, pytest.raises(Outage) as down:
+        lake_at(uri).state("shop.orders")
+    assert down.value.state == "catalog_down"
 
 
 def asked(lake: Lake, table: str) -> Exception | None:

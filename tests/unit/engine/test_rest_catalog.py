@@ -5,7 +5,9 @@ from base64 import b64decode
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
+import pyiceberg.catalog
 import pytest
+from pyiceberg.utils.config import Config
 
 from tidemark.domain.errors import Stopped
 from tidemark.engine.access.lake import Lake
@@ -80,3 +82,11 @@ def test_a_login_that_cannot_work_is_no_outage(server, tmp_path, login):
     with pytest.raises(Stopped, match=r"catalog in platform\.yaml") as caught:
         lake_of(tmp_path, server[0], f"auth: {login}").catalog  # noqa: B018 - opened on first use
     assert caught.value.state == "misconfigured"
+
+
+def test_what_pyiceberg_is_told_elsewhere_is_not_mixed_in(server, tmp_path, monkeypatch):
+    """Given an environment with properties for PyIceberg's catalog of this name, when the catalog is opened, then it has those of the platform file alone, as Spark does."""
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__S3__REGION", "eu-west-1")
+    monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", told := Config())
+    assert told.get_catalog_config("lake") == {"s3.region": "eu-west-1"}
+    assert "s3.region" not in lake_of(tmp_path, server[0], "").catalog.properties

@@ -16,7 +16,7 @@ CatalogType = Literal["rest", "glue", "hive", "sql"]
 PLAIN_KEYS = frozenset({"credential", "token", "scope", "audience", "resource", "prefix", "pool_pre_ping"})
 """Iceberg properties without a dot or a dash in their name; other bare words are taken for typing errors."""
 
-_PYTHON_ONLY = frozenset({"py-io-impl", "py-catalog-impl", "init_catalog_tables", "pool_pre_ping", "echo"})
+_PYTHON_ONLY = frozenset({"py-io-impl", "init_catalog_tables", "pool_pre_ping", "echo"})
 _JAVA_ONLY = frozenset({"io-impl", "cache-enabled", "cache.expiration-interval-ms", "clients"})
 _JAVA_ONLY_PREFIXES = ("jdbc.", "table-default.", "table-override.", "http-client.")
 _REST_DEFAULTS = {
@@ -72,7 +72,7 @@ class Catalog(Section):
         return Properties(self.__pydantic_extra__)
 
     def pyiceberg_properties(self) -> dict[str, Any]:
-        """What `pyiceberg.catalog.load_catalog(name, **properties)` takes, secrets in the clear.
+        """What PyIceberg's catalog of this type takes, secrets in the clear.
 
         Raises TidemarkError when the catalog has no address yet (embedded stack that never ran).
         """

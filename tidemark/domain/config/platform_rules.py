@@ -179,6 +179,8 @@ def _catalog_keys(catalog: Catalog) -> Iterator[Finding]:
     for key in catalog.properties:
         if key == "cache-enabled":
             yield Finding(("catalog", key), "is set by Tidemark itself")
+        elif key in {"catalog-impl", "py-catalog-impl"}:
+            yield Finding(("catalog", key), "stands beside type, which names the class")
         elif key.startswith("s3.sse.") and "py-io-impl" not in catalog.properties:
             says = "is unknown to PyIceberg, which writes, too: set the bucket's default encryption instead"
             yield Finding(("catalog", key), says)

@@ -7,13 +7,16 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from threading import RLock
 
 from confluent_kafka import KafkaException
-from pyiceberg.catalog import AVAILABLE_CATALOGS, Catalog, CatalogType, load_catalog
+from pyiceberg.catalog import AVAILABLE_CATALOGS, Catalog, CatalogType
+from pyiceberg.exceptions import RESTError
 from pyiceberg.io import PY_IO_IMPL
 from pyiceberg.typedef import Properties
 from pyspark.sql import SparkSession
+from requests.exceptions import HTTPError
 
 from tidemark.domain.columns.spark_types import quoted_name, quoted_text
 from tidemark.domain.config.configuration import Configuration
@@ -83,7 +86,6 @@ class Lake:
                 try:
                     with translated():
                         spare_parsing()
-                        AVAILABLE_CATALOGS[CatalogType.REST] = _rest_catalog
                         properties = {PY_IO_IMPL: FILE_IO, **block.pyiceberg_properties()}
                         self._catalog = tolerant(_loaded(block.name, properties))
                 except Outage as outage:
@@ -255,15 +257,27 @@ def _is_no_old_metadata(record: logging.LogRecord) -> bool:
 
 
 def _loaded(name: str, properties: Properties) -> Catalog:
-    if properties.get("type") == "rest":
+    kind = properties["type"]
+    if kind == "rest":
         logging.getLogger("pyiceberg.catalog").addFilter(_is_no_old_metadata)
     try:
-        return load_catalog(name, **properties)
-    except (TypeError, ValueError, ImportError, AttributeError) as error:
-        if state_of_error(error) != "failed":
+        # Not `load_catalog`: it adds what .pyiceberg.yaml and PYICEBERG_… say, of which Spark knows nothing.
+        made = _rest_catalog if kind == "rest" else AVAILABLE_CATALOGS[CatalogType(kind)]
+        return made(name, properties)
+    except (TypeError, ValueError, ImportError, AttributeError, RESTError) as error:
+        if not _knows_no_warehouse(error) and state_of_error(error) != "failed":
             raise
         why = f"catalog in platform.yaml: {type(error).__name__}: {error}"
         raise Stopped("misconfigured", NO_TABLE, why) from error
+
+
+def _knows_no_warehouse(error: Exception) -> bool:
+    """Whether a REST catalog, and no proxy before it, answered 404 when it was asked for its configuration."""
+    cause = error.__cause__
+    answer = cause.response if isinstance(cause, HTTPError) else None
+    if answer is None or answer.status_code != HTTPStatus.NOT_FOUND:
+        return False
+    return type(error) is RESTError and not str(error).startswith("RESTError")
 
 
 def _rest_catalog(name: str, properties: Properties) -> Catalog:
