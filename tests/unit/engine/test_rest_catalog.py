@@ -13,6 +13,7 @@ from tidemark.domain.errors import Stopped
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.variant_metadata import FILE_IO
 from tidemark.engine.config.configuration import load
+from tidemark.engine.table.folder import give_up
 
 SAID = """
 kafka: {{main: {{bootstrap.servers: "h:1"}}}}
@@ -38,7 +39,8 @@ def server():
             logins.append(self.headers["Authorization"])
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(json.dumps({"defaults": {}, "overrides": {}}).encode())
+            said = {"defaults": {}, "overrides": {}, "endpoints": ["GET /v1/{prefix}/namespaces/{namespace}"]}
+            self.wfile.write(json.dumps(said).encode())
 
         def log_message(self, *_):
             """Say nothing."""
@@ -90,3 +92,8 @@ def test_what_pyiceberg_is_told_elsewhere_is_not_mixed_in(server, tmp_path, monk
     monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", told := Config())
     assert told.get_catalog_config("lake") == {"s3.region": "eu-west-1"}
     assert "s3.region" not in lake_of(tmp_path, server[0], "").catalog.properties
+
+
+def test_a_catalog_that_changes_no_properties_of_namespaces_takes_a_rename(server, tmp_path):
+    """Given a catalog without that endpoint, as S3 Tables, when a table is renamed, then no note is left, and it is no failure."""
+    give_up(lake_of(tmp_path, server[0], "").catalog, "shop.orders", "shop.sales")
