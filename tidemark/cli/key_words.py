@@ -153,7 +153,7 @@ PLATFORM = {
     "Tls.client": "The client's certificate.",
     "Certificate.cert": "PEM file of the client's certificate.",
     "Certificate.key": "PEM file of its key.",
-    "Spark.remote": "`sc://host:port`.",
+    "Spark.remote": "`sc://host:port`; with a login `sc://host:port/;use_ssl=true;token=${TOKEN}`.",
     "Spark.conf": "Settings of the sessions.",
     "Lane.poll": "Look for lag so often, from 1s up; a run with a table of a short target lag looks more often.",
     "Lane.parallel": "Tables at once.",
