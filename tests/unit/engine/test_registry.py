@@ -324,6 +324,42 @@ def test_a_registry_is_asked_through_the_proxy_of_the_environment(
         assert proxy_of(here) is None
 
 
+@pytest.mark.parametrize(
+    ("environ", "way"),
+    [
+        ({"grpc_proxy": "http://p:1", "https_proxy": "http://p:2"}, "http://p:1"),
+        (
+            {"https_proxy": "http://p:2", "http_proxy": "http://p:3", "no_proxy": "other.example"},
+            "http://p:2",
+        ),
+        ({"http_proxy": "http://p:3", "no_proxy": "intra.example, spark.example"}, None),
+        ({"http_proxy": "http://p:3", "no_grpc_proxy": "", "no_proxy": "spark.example"}, "http://p:3"),
+        ({"grpc_proxy": "", "http_proxy": "http://p:3"}, None),
+        ({"https_proxy": "https://p:2", "http_proxy": "http://p:3"}, None),
+        ({"HTTPS_PROXY": "http://p:2", "HTTP_PROXY": "http://p:3"}, None),
+    ],
+)
+def test_the_proxy_before_spark_is_the_one_that_grpc_finds(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], way: str | None
+) -> None:
+    """Given names of proxies in the environment, then Spark Connect is asked for through the one that gRPC's http_proxy_mapper takes."""
+    for name in ("grpc_proxy", "no_grpc_proxy", "https_proxy", "http_proxy", "no_proxy"):
+        for each in (name, name.upper()):
+            monkeypatch.delenv(each, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert proxy_of("sc://spark.example:15002/;use_ssl=true") == way
+    assert proxy_of("sc://127.0.0.1:15002") is None
+
+
+def test_a_spark_server_behind_a_proxy_is_there_when_the_proxy_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no_grpc_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with deaf("/") as there:
+        monkeypatch.setenv("grpc_proxy", there)
+        assert listens("sc://spark.example:15002", 1)
+
+
 def test_a_proxy_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
