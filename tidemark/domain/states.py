@@ -59,6 +59,7 @@ class Remedy:
 
 _AGAIN = "What was not published stays in Kafka and is read by the next run; nothing half done can be seen."
 _BACK = "tidemark services up (embedded stack) or bring it back; the next run continues"
+_COPY = "; where the topic is a copy of the old one, its records come twice: see docs/operations.md, Kafka is lost"
 
 REMEDIES: dict[State, Remedy] = {
     "fresh": Remedy(
@@ -110,7 +111,8 @@ REMEDIES: dict[State, Remedy] = {
     ),
     "topic_recreated": Remedy(
         "Topic {topic} is not the one that was read: its offsets mean other records.",
-        "tidemark accept {table} --new-epoch --reason … (reads the new topic from its log start; --dry-run says where)",
+        "tidemark accept {table} --new-epoch --reason … (reads the new topic from its log start; --dry-run says "
+        f"where){_COPY}",
         "The rows that were published stay, and nothing of the new topic was read; what was not read of the old topic "
         "went with it.",
     ),
@@ -121,7 +123,7 @@ REMEDIES: dict[State, Remedy] = {
     ),
     "cluster_changed": Remedy(
         "The bootstrap servers now lead to another Kafka cluster.",
-        "mend kafka.{cluster} in platform.yaml, or tidemark accept {table} --new-epoch --reason …",
+        f"mend kafka.{{cluster}} in platform.yaml, or tidemark accept {{table}} --new-epoch --reason …{_COPY}",
         "The rows that were published stay, and nothing was read from the other cluster.",
     ),
     "partitions_shrunk": Remedy(
@@ -146,7 +148,9 @@ REMEDIES: dict[State, Remedy] = {
     ),
     "ledger_missing": Remedy(
         "The table is there, but its history carries no ledger of Tidemark's.",
-        "take it back to a snapshot that has it, or tidemark accept {table} --first-load --reason …",
+        "take it back to a snapshot that has it, or tidemark accept {table} --first-load --reason …: what Kafka still "
+        "has comes beside the rows of an append table, so empty it first where these are of the same records; an "
+        "upsert table is made anew",
         "Its rows stay as they are, and nothing was read, so nothing came twice.",
     ),
     "table_incompatible": Remedy(

@@ -167,7 +167,9 @@ def test_a_table_without_what_tells_where_its_rows_come_from_waits_for_it(lakeho
     stopped = table.run()
     assert stopped.state == "schema_review"
     assert f"{path} (gone, wanted" in stopped.error["message"]
-    assert f"TO {path.split('.')[-1]} brings back" in stopped.error["next_step"]
+    step = stopped.error["next_step"]
+    assert step.startswith(f"ALTER TABLE {lakehouse.lake.identifier(table.name)} RENAME COLUMN ")
+    assert f"TO {path.split('.')[-1]} brings back" in step
     alter(lakehouse, table.name, f"RENAME COLUMN {new} TO {path.split('.')[-1]}")
     assert table.run().state == "fresh"
     assert table.ids() == [0, 1]

@@ -1,6 +1,8 @@
-"""Rule: whoever copies an example of the documentation has a file that loads."""
+"""Rule: whoever copies an example of the documentation has a file that loads, or Python whose names are there."""
 
+import ast
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from tidemark.engine.config.configuration import load
 ROOT = Path(__file__).parents[3]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 DAGSTERS = ({"load_from"}, {"storage"})
 """Keys of workspace.yaml and dagster.yaml."""
 PLATFORM: dict[str, Any] = {
@@ -55,3 +58,21 @@ def test_an_example_loads(example: str, tmp_path: Path) -> None:
 
 def test_there_are_examples() -> None:
     assert len(FOUND) > 10
+
+
+def test_python_on_a_page_imports_what_is_there() -> None:
+    found = [
+        each
+        for page in PAGES
+        for block in PYTHON.findall(page.read_text(encoding="utf-8"))
+        for each in ast.walk(ast.parse(block))
+        if isinstance(each, ast.ImportFrom) and (each.module or "").startswith("tidemark.")
+    ]
+    assert found
+    missing = [
+        f"{each.module}.{alias.name}"
+        for each in found
+        for alias in each.names
+        if not hasattr(import_module(str(each.module)), alias.name)
+    ]
+    assert missing == []

@@ -23,7 +23,6 @@ from tidemark.domain.ledger.ledger import (
     Ledger,
 )
 from tidemark.domain.ledger.merge_ledger import MergeLedger, is_merge_ledger
-from tidemark.domain.states import remedy
 from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.main_history import ancestors, newest_receipt, require_whole, set_main_to
 from tidemark.engine.access.snapshots import is_receipt, ledger_of, made_at, merge_ledger_of, summary_of
@@ -193,16 +192,7 @@ def ledger_missing(metadata: TableMetadata, table: str, catalog: str) -> Stopped
     back = (
         f" Snapshot {receipt.snapshot_id} has it: {set_main_to(receipt, table, catalog)}." if receipt else ""
     )
-    step = "" if UPSERT_OF in metadata.properties else load_beside(table)
-    return Stopped("ledger_missing", table, f"Looked through main and the tag.{back}", next_step=step)
-
-
-def load_beside(table: str) -> str:
-    """The next step where an append table has rows and no ledger; an upsert table is made anew instead."""
-    return (
-        f"{remedy('ledger_missing', table=table)}: what Kafka still has comes beside its rows, so empty it first where "
-        "these are of the same records"
-    )
+    return Stopped("ledger_missing", table, f"Looked through main and the tag.{back}")
 
 
 def _require_known_rules(metadata: TableMetadata, table: str) -> None:

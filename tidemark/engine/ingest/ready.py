@@ -58,7 +58,7 @@ def make_ready(
     if _rename_begun(state) and (fault := half_renamed(lake, contract)):
         raise fault
     require_read(contract.table, value_columns(state))
-    require_kafka(contract.table, state.columns or Struct(()))
+    require_kafka(lake, contract.table, state.columns or Struct(()))
     ledger = state.ledger
     if ledger is None:
         raise Stopped("ledger_missing", contract.table, "Its first receipt vanished again.")

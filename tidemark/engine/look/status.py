@@ -15,7 +15,7 @@ from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import total, waiting
 from tidemark.domain.states import FINE, HELD_BACK, OUTAGES, STATES, State, remedy
 from tidemark.domain.times import iso, later
-from tidemark.engine.access.table_state import TableState, load_beside
+from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.held import accepted_batch
 from tidemark.engine.look.sightings import Memory
 from tidemark.engine.table.starting_offsets import fault_of
@@ -194,14 +194,9 @@ def judge(facts: Facts, *, poll: timedelta, now: datetime) -> Status:
         quarantined=facts.quarantined,
         unrouted=(known.ledger.unrouted if known and known.ledger else 0) if contract.event else None,
         weak=_weak(known.ledger if known else None, facts.topic),
-        remedy=facts.hint.remedy_of(state) or _remedy(state, contract),
+        remedy=facts.hint.remedy_of(state)
+        or remedy(state, table=contract.table, topic=contract.topic, cluster=contract.cluster),
     )
-
-
-def _remedy(state: State, contract: Contract) -> str:
-    if state == "ledger_missing":
-        return load_beside(contract.table)
-    return remedy(state, table=contract.table, topic=contract.topic, cluster=contract.cluster)
 
 
 def _weak(ledger: Ledger | None, topic: Topic | None) -> bool:

@@ -4,7 +4,7 @@ from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import TableState, load, load_beside
+from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.table.first_load import not_append
 from tidemark.engine.table.takeover import why_not_anew
 
@@ -33,8 +33,7 @@ def replaced(contract: Contract, state: TableState) -> Stopped:
     table, why = contract.table, "Earlier runs have loaded it; this one was made in its place."
     ours = state.columns is not None and state.columns.field(KAFKA_COLUMN.name) is not None
     anew = f"drop or rename it, for it has no {KAFKA_COLUMN.name}; then tidemark accept {table} --first-load --reason …"
-    step = load_beside(table) if ours else anew
-    return Stopped("ledger_missing", table, why, topic=contract.topic, next_step=step)
+    return Stopped("ledger_missing", table, why, topic=contract.topic, next_step="" if ours else anew)
 
 
 def not_new(lake: Lake, contract: Contract) -> Stopped | None:

@@ -22,7 +22,7 @@ from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.meanings import MEANINGS, known, meanings_property
 from tidemark.domain.plan.table_properties import BASE, asked_for, governance
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import OWNED, TableState, load_beside, load_written
+from tidemark.engine.access.table_state import OWNED, TableState, load_written
 from tidemark.engine.table.create import create
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish_receipt
@@ -93,7 +93,7 @@ def require_read(table: str, columns: Struct) -> None:
         raise Stopped("table_incompatible", table, why)
 
 
-def require_kafka(table: str, columns: Struct) -> None:
+def require_kafka(lake: Lake, table: str, columns: Struct) -> None:
     """Raises Stopped(`schema_review`) where somebody has renamed or dropped `_kafka` or one of its fields by hand."""
     name = KAFKA_COLUMN.name
     there = Struct(tuple(field for field in columns.fields if field.name == name))
@@ -109,8 +109,9 @@ def require_kafka(table: str, columns: Struct) -> None:
         "schema_review",
         table,
         f"Somebody has renamed, dropped or altered what tells where its rows come from: {listed}.",
-        next_step=f"ALTER TABLE {table} RENAME COLUMN {'.'.join((*path[:-1], '…'))} TO {path[-1]} brings back one that "
-        "was renamed; one that was dropped is gone, and ADD COLUMN makes it anew, NULL in the rows that are there",
+        next_step=f"ALTER TABLE {lake.identifier(table)} RENAME COLUMN {'.'.join((*path[:-1], '…'))} TO {path[-1]} "
+        "brings back one that was renamed; one that was dropped is gone, and ADD COLUMN makes it anew, NULL in the "
+        "rows that are there",
     )
 
 
@@ -253,7 +254,6 @@ def _check_unread(lake: Lake, state: TableState, contract: Contract) -> None:
             contract.table,
             f"It has rows of topic {contract.topic}, and nothing says up to which offset: somebody wrote it anew.",
             topic=contract.topic,
-            next_step=load_beside(contract.table),
         )
 
 
