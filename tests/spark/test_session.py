@@ -53,6 +53,19 @@ def test_texts_are_read_as_they_are_written_whatever_the_server_was_told(stack):
         session.stop()
 
 
+def test_a_session_keeps_no_plan_whatever_the_server_was_told(stack):
+    """Given a server that keeps the plans of frames, and with them tables as they were, when a session is ours, then it keeps none."""
+    session, key = connect(stack["spark"]["remote"]), "spark.connect.session.planCache.enabled"
+    session.conf.set(key, "true")
+    configure(
+        session,
+        SimpleNamespace(catalog=SimpleNamespace(name="lake", spark_conf=dict), spark=Spark(conf={})),
+        {},
+    )
+    assert session.conf.get(key) == "false"
+    session.stop()
+
+
 def test_a_session_that_another_process_is_to_find_has_the_catalog_that_its_server_was_started_without(stack):
     """Given a catalog that the server does not know, when a session is opened with it for somebody else, then he finds it there, and no other session does."""
     remote, session_id = stack["spark"]["remote"], str(uuid4())

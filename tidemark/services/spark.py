@@ -124,8 +124,7 @@ def settings(cores: int) -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.daemon.module": python_workers.__name__,
         "spark.hadoop.fs.file.impl": LOCAL_FILES,
-        # A plan that is kept between two questions keeps the table state it was made with.
-        "spark.connect.session.planCache.enabled": "false",
+        "spark.connect.session.planCache.enabled": "false",  # as in sessions of ours, for those of others
         "spark.connect.session.manager.defaultSessionTimeout": "30m",
         # With class loaders of their own, sessions would compile the code of each plan anew: each run (ConnectServer).
         "spark.sql.artifact.isolation.enabled": "false",

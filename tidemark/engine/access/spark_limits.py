@@ -9,11 +9,14 @@ from pyspark.sql import SparkSession
 from tidemark.domain.spark_server import AVRO_LIMITS, BRIEF_CONSUMERS
 
 SESSION_SETTINGS = {
+    "spark.connect.session.planCache.enabled": "false",
     "spark.sql.codegen.hugeMethodLimit": "8000",
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     "spark.sql.variable.substitute": "false",
 }
-"""`hugeMethodLimit`: the JVM never compiles a method above 8,000 bytes, and Spark's own limit is 65,535. A table of 50
+"""`planCache`: a plan that is kept between two questions keeps the table state it was made with.
+
+`hugeMethodLimit`: the JVM never compiles a method above 8,000 bytes, and Spark's own limit is 65,535. A table of 50
 columns then costs 11 instead of 4 µs per record. With this, Spark splits such a method up.
 
 `useV1SourceList`: Spark's default without `kafka`, whose first reader turns each record into an external row and back.
