@@ -32,7 +32,10 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One peer on one workload. CPU in µs per record, `pace` in records per second, times in seconds."""
+    """One peer on one workload. CPU in µs per record, times in seconds.
+
+    `pace` is in records per second; 0 of a round in which the large drain took no longer: a wait is no speed.
+    """
 
     peer: str
     whole_cpu: Spread
@@ -67,14 +70,14 @@ def _of(runs: list[Run]) -> Figures:
     more = most - small[0].records if small else most
     pairs = list(zip(small, large, strict=False)) or [(None, each) for each in large]
     cpu = [(b.cpu - (a.cpu if a else 0)) / more * 1e6 for a, b in pairs]
-    pace = [more / max(b.seconds - (a.seconds if a else 0), 1e-3) if b.seconds else 0.0 for a, b in pairs]
+    longer = [b.seconds - (a.seconds if a else 0) for a, b in pairs]
     last = large[-1]
     return Figures(
         peer=last.peer,
         whole_cpu=Spread.of([run.cpu / most * 1e6 for run in large]),
         sustained_cpu=Spread.of(cpu),
         drain=Spread.of([run.seconds for run in large]),
-        pace=Spread.of(pace),
+        pace=Spread.of([more / each if each > 0 else 0.0 for each in longer]),
         record_bytes=last.bytes / most,
         memory=max(run.memory for run in large),
         files=last.files,

@@ -134,13 +134,13 @@ def _cpuinfo() -> list[str]:
 
 def _row(each: Figures, found: list[Figures], columns: int) -> str:
     ratios = [_ratio(each, of_peer(found, other)) for other in (OURS, RAW, COMPOSED)]
-    pace = each.pace.median
+    pace = each.pace.median if each.pace.least else 0
     cells = [
         _spread(each.sustained_cpu, ".2f"),
         _spread(each.whole_cpu, ".2f"),
         *ratios,
         *((f"{pace:,.0f}", f"{pace * each.record_bytes / 1e6:.1f}") if pace else ("", "")),
-        _spread(each.drain, ".1f") if pace else "",
+        _spread(each.drain, ".1f") if each.drain.least else "",
         *(str(each.memory or ""), str(each.files or ""), f"{each.stored / 1e6:.1f}" if each.stored else ""),
         str(each.commits or ""),
         f"{each.reading:.2f}" if each.reading else "",

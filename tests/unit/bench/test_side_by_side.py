@@ -18,7 +18,7 @@ from bench.sidebyside.freshness import Freshness, save
 from bench.sidebyside.guard import ratios, stored, verdict, worse
 from bench.sidebyside.peers.flink import STRUCT, compile_java
 from bench.sidebyside.peers.proto_arrow import message_class, to_arrow
-from bench.sidebyside.report import BY_KEY, Report, load
+from bench.sidebyside.report import BY_KEY, COLUMNS, Report, load
 from bench.sidebyside.run import Run
 from bench.sidebyside.workload import WORKLOADS, Sums, ordered_at
 from tidemark.domain.columns.types import KAFKA_COLUMN
@@ -115,6 +115,18 @@ def test_what_starting_costs_is_not_in_the_sustained_figure():
     assert found.sustained_cpu.median == pytest.approx(9)
     assert found.whole_cpu.median == pytest.approx(9 + 20 / 400_000 * 1e6)
     assert found.pace.median == pytest.approx(1 / 9e-6)
+
+
+def test_a_peer_that_waits_as_long_for_any_number_of_records_has_a_time_and_no_pace():
+    waits = [run("connect", n, n * 7e-6, seconds) for n, seconds in ((100_000, 125.3), (400_000, 124.6))]
+    goes_on = rounds("tidemark", 20, 9e-6)
+    page = Report("full", "then", {}, [*goes_on, *waits], {}).markdown()
+    cells = {
+        line.split(" | ")[0].strip("| "): line.split(" | ") for line in page.splitlines() if " | " in line
+    }
+    pace, time = (COLUMNS.index(name) + 1 for name in ("records/s, sustained", "drain s"))
+    assert (cells["connect"][pace], cells["connect"][time]) == ("", "124.6 / 124.6 / 124.6")
+    assert cells["tidemark"][pace] == "111,111"
 
 
 def test_the_composed_limit_is_the_sum_of_its_parts():
