@@ -11,6 +11,7 @@ import pytest
 from tidemark.cli.check import report
 from tidemark.cli.metrics import _FIGURES
 from tidemark.cli.services import services_app
+from tidemark.domain.alerts import Alert, message
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
 from tidemark.domain.config.naming import OPERATIONS_LOG
 from tidemark.domain.config.upsert import SOFT_COLUMN
@@ -101,6 +102,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "compare": Comparison(
         SIDE, SIDE, (), "", Columns((), (), (), {}), Differences(0, 0, 0, (Difference({}, 0, 0, {}),))
     ).as_json(),
+    "The webhook": message([Alert("a.b", "it stopped")]),
 }
 
 
