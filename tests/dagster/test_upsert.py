@@ -26,9 +26,9 @@ from sensors.cursor import CATALOG, Cache, Entry, dump, parse
 from tidemark.domain.cadence.reading import READS
 from tidemark.domain.cadence.request import Trouble
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
-from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.contract import Contract, Upsert
 from tidemark.domain.config.platform import Lane, Spark
-from tidemark.domain.config.upsert import SOFT_COLUMN, upsert_tables
+from tidemark.domain.config.upsert import SOFT_COLUMN, upsert_table_of, upsert_tables
 from tidemark.domain.errors import Outage
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger
@@ -234,10 +234,33 @@ def test_a_table_that_is_not_there_stands_as_its_append_table(upserting, monkeyp
     lake = SimpleNamespace(platform=configuration_of(upserting).platform)
 
     def look(contracts):
-        return [SimpleNamespace(table=each.table, state=append) for each in contracts]
+        return [SimpleNamespace(table=each.table, state=append, remedy="its own") for each in contracts]
 
     (status,) = upserts_module.upsert_statuses(lake, [current], look=look)
-    assert (status.state, status.snapshot_id) == (told, None)
+    assert (status.state, status.snapshot_id, status.remedy) == (told, None, "its own")
+
+
+def test_a_table_that_is_there_does_not_stand_as_its_append_table(upserting, monkeypatch):
+    """Given a table that is there and one that is not, when look tells of both append tables, then the first has a state of its own."""
+    found = pair(upserting, merged={0: 9}, end={0: 9}, waited=timedelta(0))
+    append = found.current.append
+    other = upsert_table_of(
+        append.model_copy(
+            update={"table": "shop.other", "upsert": Upsert(keys=["id"], table="shop.other_current")}
+        )
+    )
+    unmade = Pair(other, None, TableState("shop.other_current", exists=False), Struct(()))
+    monkeypatch.setattr(upserts_module, "read_pair", lambda _, each: unmade if each is other else found)
+    lake = SimpleNamespace(platform=configuration_of(upserting).platform)
+
+    def look(_):
+        return [
+            SimpleNamespace(table=each, state="misconfigured", remedy="")
+            for each in (append.table, "shop.other")
+        ]
+
+    made, not_there = upserts_module.upsert_statuses(lake, [found.current, other], look=look)
+    assert (made.state, not_there.state) == ("fresh", "misconfigured")
 
 
 @pytest.mark.parametrize("made", [True, False])

@@ -223,7 +223,7 @@ def test_an_append_table_that_is_yet_to_be_loaded_renamed_or_adopted_is_not_lost
     assert read_pair(lake, current).append is None
 
     def look(found: list[Contract]) -> Any:
-        return [SimpleNamespace(table=each.table, state="schema_review") for each in found]
+        return [SimpleNamespace(table=each.table, state="schema_review", remedy="") for each in found]
 
     [status] = upsert_statuses(lake, [current], look=look)
     assert status.state == "schema_review"

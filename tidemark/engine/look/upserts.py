@@ -27,15 +27,20 @@ def upsert_statuses(
     """The upsert tables in their order; `ask` knows how the last run of tables that are behind has ended.
 
     One that is not there, for its append table has no rows, or of which that lies under another name, stands as its
-    append table does: `look` tells how.
+    append table does: `look` tells how, of others too maybe.
     """
     known = list(tables)
     at = datetime.now(UTC)
     with looking("status") as pool:
         found = list(pool.map(partial(_read, lake), known))
     told = ask([each.contract.table for each, (pair, _, _) in zip(known, found, strict=True) if _waits(pair)])
-    unmade = [each.append for each, (pair, _, _) in zip(known, found, strict=True) if _unmade(pair)]
-    before = {each.table: each.state for each in look(unmade)} if unmade else {}
+    unmade = {
+        each.append.table: each.append
+        for each, (pair, _, _) in zip(known, found, strict=True)
+        if _unmade(pair)
+    }
+    looked = look(list(unmade.values())) if unmade else []
+    before = {each.table: Hint(each.state, remedy=each.remedy) for each in looked if each.table in unmade}
     down = any(_waits(pair) for pair, _, _ in found) and not listens(lake.platform.spark.remote, CONNECT)
     polls = {name: lane.poll for name, lane in lake.platform.lanes.items()}
     return [
@@ -45,10 +50,12 @@ def upsert_statuses(
             fault
             or _stopped(each, pair, told)
             or ("spark_down" if down and _waits(pair) else None)
-            or before.get(each.append.table),
+            or before.get(each.append.table, Hint()).stopped,
             at,
             polls[each.append.lane],
-            Hint(fault, remedy=step) if step else told.get(each.contract.table, Hint()),
+            Hint(fault, remedy=step)
+            if step
+            else before.get(each.append.table) or told.get(each.contract.table, Hint()),
         )
         for each, (pair, fault, step) in zip(known, found, strict=True)
     ]
