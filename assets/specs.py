@@ -9,9 +9,11 @@ import dagster as dg
 
 from assets.column_lineage import Columns, came_from, from_append, from_topic
 from assets.names import LANE_TAG, ROLE_TAG, table_key, table_of, topic_key
+from tidemark.domain.columns.partitioning import as_noted
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.units import format_duration
 from tidemark.domain.lineage.column_lineage import note_of
+from tidemark.domain.plan.comments import described
 
 _MARKDOWN = re.compile(r"[\\<*`]")
 
@@ -96,14 +98,13 @@ def topic_specs(contracts: Sequence[Contract]) -> list[dg.AssetSpec]:
 
 def column_schema(contract: Contract, columns: Columns, made_of: dg.TableColumnLineage) -> dg.TableSchema:
     """Columns as Dagster's catalog shows them, with the contract's descriptions and tags, and what they are made of."""
-    notes = contract.columns
+    said = described(contract.columns)
     return dg.TableSchema(
         columns=[
             dg.TableColumn(
                 name=each["name"],
                 type=each["type"],
-                description=(notes[each["name"]].description if each["name"] in notes else None)
-                or literal(each.get("doc")),
+                description=said.get(as_noted([each["name"]])) or literal(each.get("doc")),
                 constraints=came_from(made_of, each["name"], nullable=not each.get("required", False)),
                 tags=dict.fromkeys(note_of(contract, each["name"])[0], "") or None,
             )

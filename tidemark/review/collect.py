@@ -12,6 +12,7 @@ from typing import Any
 from pyiceberg.expressions import In
 from pyiceberg.table import Table
 
+from tidemark.domain.columns.partitioning import as_noted
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.naming import CURRENT
 from tidemark.domain.config.upsert import UpsertTable, upsert_tables
@@ -28,6 +29,7 @@ from tidemark.domain.lineage.column_lineage import (
     untraced,
 )
 from tidemark.domain.lineage.marts import Mart, downstream
+from tidemark.domain.plan.comments import described
 from tidemark.domain.states import FINE, State, meaning
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import asked
@@ -309,8 +311,7 @@ def _columns(contract: Contract, facts: Facts, known: _Known) -> list[dict[str, 
 
 
 def _description(contract: Contract, column: Mapping[str, Any]) -> str:
-    note = contract.columns.get(column["name"])
-    return (note.description if note else None) or column.get("doc") or ""
+    return described(contract.columns).get(as_noted([column["name"]])) or column.get("doc") or ""
 
 
 def _recovery(table: Table, facts: Facts, receipts: Sequence[Receipt]) -> dict[str, Any] | None:

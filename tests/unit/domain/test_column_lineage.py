@@ -50,6 +50,18 @@ def test_what_is_made_of_a_struct_has_the_tags_of_its_parts():
     assert exposures(lineage, [orders], "marts.b") == []
 
 
+def test_a_dot_may_be_within_the_name_of_the_tagged_column():
+    """Given `user.email` of JSON, when a mart is made of it, then the note is that column's; in backticks it is no other's."""
+    for spelled, others in (("User.Email", ("pii",)), ("`user.email`", ())):
+        orders = Contract(topic="orders", table="shop.orders", columns={spelled: {"tags": ["pii"]}})
+        lineage = {"marts.a": {"to": [("shop.orders", "user.email")], "who": [("shop.orders", "user")]}}
+        assert tags_of(lineage, [orders], "marts.a", "to") == ("pii",)
+        assert tags_of(lineage, [orders], "marts.a", "who") == others
+        assert Exposure("marts.a", "to", ("pii",), ("shop.orders", "user.email")) in exposures(
+            lineage, [orders], "marts.a"
+        )
+
+
 def test_a_table_that_the_contract_names_may_carry_the_column():
     assert exposures(LINEAGE, [ORDERS], "marts.customers") == []
 

@@ -193,11 +193,24 @@ def test_values_near_personal_data_are_not_shown(path, hidden, shown):
         ("type_mismatch", "/attrs/alice@example.org: 1 is no text", False),
         ("type_mismatch", "/a~1b: 1 is no text", False),
         ("type_mismatch", "/x y: 1 is no text", False),
+        ("type_mismatch", "/user.email: 'a' is no whole number", False),
+        ("value_out_of_range", "after.user.email: 'a' is no int", False),
+        ("value_out_of_range", "user.phone.home: 4111", False),
+        ("type_mismatch", "/user.name: 'a' is no whole number", True),
         ("undecodable", "3 bytes follow the value", True),
     ],
 )
 def test_no_detail_quotes_a_hidden_value(cause, detail, shown):
-    paths = ("x y", "SSN", "cust.email", "items.element.card", "attrs.value", "`a/b`")
+    paths = (
+        "x y",
+        "SSN",
+        "cust.email",
+        "items.element.card",
+        "attrs.value",
+        "`a/b`",
+        "user.email",
+        "`user.phone`",
+    )
     hidden = hidden_columns(
         Contract(topic="t", table="s.t", columns={path: {"tags": ["PII"]} for path in paths})
     )

@@ -325,6 +325,18 @@ class TestEachEditOfAContract:
         plan = planned(said, made_by(said), COLUMNS, [writer])
         assert {c.path: c.new for c in plan.changes} == {("who",): "buyer", ("id",): "ours"}
 
+    @pytest.mark.parametrize("spelled", ["user.email", "`user.email`", "User.Email"])
+    def test_a_description_finds_its_column_in_any_case_and_with_a_dot_in_its_name(
+        self, spelled: str
+    ) -> None:
+        said = contract(columns={spelled: {"description": "ours"}, "items.element.SKU": {"description": "x"}})
+        path = ("user.email",)
+        columns = Struct((*COLUMNS.fields, Field(path[0], STRING)))
+        plan = planned(said, made_by(said), columns)
+        assert {c.path: c.new for c in plan.changes} == {path: "ours", ("items", "element", "sku"): "x"}
+        writer = WriterColumns(1, 1, columns)
+        assert only(planned(said, made_by(said), COLUMNS, [writer]), "add_column").doc == "ours"
+
     def test_a_required_column_becomes_optional_unless_it_identifies_the_row(self) -> None:
         shape = replace(made_by(contract()), required=(("id",), ("who",)), identifiers=(("id",),))
         assert strayed(contract(), COLUMNS, shape)

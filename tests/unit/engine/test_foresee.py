@@ -59,9 +59,13 @@ class TestNotesOnColumns:
             "columns: there is no column emial (did you mean email?); its tags protect nothing"
         )
 
-    @pytest.mark.parametrize("name", ["email", "who.name", "`who`.name", "_kafka", "_kafka.key"])
+    @pytest.mark.parametrize(
+        "name",
+        ["email", "EMail", "who.name", "`who`.Name", "user.mail", "`user.mail`", "_kafka", "_kafka.key"],
+    )
     def test_about_a_column_at_any_depth_are_not(self, lake: Any, name: str) -> None:
-        assert foresee(lake, contract(columns={name: {"tags": ["pii"]}})).findings == ()
+        value = {"format": "json", "fields": {**FIELDS, "user.mail": "string"}}
+        assert foresee(lake, contract(columns={name: {"tags": ["pii"]}}, value=value)).findings == ()
 
 
 @pytest.mark.parametrize(

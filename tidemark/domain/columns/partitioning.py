@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 from math import inf
 from typing import Annotated, Any, Literal, get_args
 
@@ -82,6 +83,16 @@ def path_of(name: str) -> tuple[str, ...]:
         return column_parts(name)
     except ValueError:
         return (name,)
+
+
+def columns_of(name: str) -> list[str]:
+    """The columns that a note of `columns` may be about: `a.b` is part of a column `a`, or one of this very name."""
+    return list(accumulate(path_of(name), lambda outer, inner: f"{outer}.{inner}"))
+
+
+def as_noted(path: Iterable[str]) -> str:
+    """A column path as notes of `columns` find it: dotted, in lower case. No table has two that are equal so."""
+    return ".".join(path).lower()
 
 
 def quoted(path: str) -> str:

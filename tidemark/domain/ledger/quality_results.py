@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tidemark.domain.columns.partitioning import path_of
+from tidemark.domain.columns.partitioning import as_noted, path_of
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.quality import QualityRule
@@ -161,14 +161,18 @@ def _hidden_place(place: str, hidden: Collection[str]) -> str | None:
 
 def _is_hidden(parts: Sequence[str], hidden: Collection[str]) -> bool:
     """Whether a place lies in a hidden column or holds it, whatever the places of elements and keys of maps are."""
-    names = _named([part.lower().replace("~1", "/").replace("~0", "~") for part in parts])
+    names = _named(part.replace("~1", "/").replace("~0", "~") for part in parts)
     known = [_named(path_of(path)) for path in hidden]
-    return any(names[: len(each)] == each[: len(names)] for each in known) if names else False
+    return any(names[: len(each)] == each[: len(names)] for each in known)
 
 
-def _named(parts: Sequence[str]) -> list[str]:
-    """Without the words and numbers that stand for elements of lists and parts of maps; the first is a column."""
-    return [*parts[:1], *(part for part in parts[1:] if part not in _INSIDE and not part.isdigit())]
+def _named(path: Iterable[str]) -> list[str]:
+    """Without the words and numbers that stand for elements of lists and parts of maps; the first is a column.
+
+    A dot within a name parts it too, as in a path whose name it is not known to be.
+    """
+    first, *parts = as_noted(path).split(".")
+    return [first, *(part for part in parts if part not in _INSIDE and not part.isdigit())]
 
 
 def may_show(path: str, hidden: Iterable[str]) -> bool:

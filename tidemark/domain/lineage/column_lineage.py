@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidemark.domain.columns.partitioning import path_of
+from tidemark.domain.columns.partitioning import columns_of
 from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import SOFT_COLUMN, upsert_tables
@@ -71,7 +71,7 @@ def _spelled(
 
     `upserts`: append table -> its upsert table.
     """
-    noted = [(each.table, path_of(path)[0]) for each in contracts for path in each.columns]
+    noted = [(each.table, name) for each in contracts for path in each.columns for name in columns_of(path)]
     seen = [(table, each["name"]) for table, listed in columns.items() for each in listed]
     return {
         (place, name.lower()): name
@@ -195,8 +195,12 @@ def note_of(contract: Contract, column: str) -> tuple[tuple[str, ...], tuple[str
     everyone that tags a part of the column allows it.
     """
     keyed = contract.key.fields if column == KAFKA_COLUMN.name else ()
-    meant = {column.lower(), *(path_of(path)[0].lower() for path in keyed)}
-    notes = [note for path, note in contract.columns.items() if path_of(path)[0].lower() in meant]
+    meant = {column.lower(), *(name.lower() for path in keyed for name in columns_of(path))}
+    notes = [
+        note
+        for path, note in contract.columns.items()
+        if meant.intersection(name.lower() for name in columns_of(path))
+    ]
     tags = {tag for note in notes for tag in note.tags}
     leaves = [set(note.allow) for note in notes if note.tags] or [set(note.allow) for note in notes]
     return tuple(sorted(tags)), tuple(sorted(set.intersection(*leaves))) if leaves else ()

@@ -4,43 +4,49 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tidemark.domain.columns.names import Path
-from tidemark.domain.columns.partitioning import path_of
+from tidemark.domain.columns.partitioning import as_noted, path_of
 from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Struct
 from tidemark.domain.config.contract import ColumnNote
 from tidemark.domain.plan.schema_plan import Change, WriterColumns
 from tidemark.domain.suggest import nearest
 
+Comments = Mapping[str, str]
+"""By path `as_noted`."""
 
-def wanted_comments(writers: Iterable[WriterColumns], notes: Mapping[str, ColumnNote]) -> dict[Path, str]:
-    """By path: the contract's description, else the doc of the newest writer that has one."""
-    found: dict[Path, str] = {}
+
+def wanted_comments(writers: Iterable[WriterColumns], notes: Mapping[str, ColumnNote]) -> Comments:
+    """The contract's description, else the doc of the newest writer that has one."""
+    found: dict[str, str] = {}
     for writer in sorted(writers, key=lambda w: w.age):
-        found |= {path: field.doc for path, field in fields_of(writer.columns) if field.doc}
-    for name, note in notes.items():
-        if note.description:
-            found[path_of(name)] = note.description
-    return found
+        found |= {as_noted(path): field.doc for path, field in fields_of(writer.columns) if field.doc}
+    return {**found, **described(notes)}
+
+
+def described(notes: Mapping[str, ColumnNote]) -> Comments:
+    """What the contract itself says of columns."""
+    return {as_noted(path_of(name)): note.description for name, note in notes.items() if note.description}
 
 
 def lost_notes(columns: Struct, notes: Mapping[str, ColumnNote]) -> list[str]:
     """Words for each note that is about no column of `columns`, at any depth; with the nearest one."""
-    known = {".".join(path) for path, _ in fields_of(columns)}
+    paths = [path for path, _ in fields_of(columns)]
+    known, names = set(map(as_noted, paths)), [".".join(path) for path in paths]
     return [
         f"columns: there is no column {name}{f' (did you mean {near}?)' if near else ''}; "
         "its tags protect nothing and its description is shown nowhere"
         for name in notes
-        if ".".join(path_of(name)) not in known
-        for near in [nearest(name, known)]
+        if as_noted(path_of(name)) not in known
+        for near in [nearest(name, names)]
     ]
 
 
-def comment_changes(columns: Struct, wanted: Mapping[Path, str]) -> Iterator[Change]:
+def comment_changes(columns: Struct, wanted: Comments) -> Iterator[Change]:
     """A change for every column whose comment differs; a comment that nobody wants any more stays.
 
     So does that of what is in a map's key: Iceberg lets no key be altered.
     """
     for path, field in fields_of(columns, keys=False):
-        text = wanted.get(path)
+        text = wanted.get(as_noted(path))
         if text and text != field.doc:
             yield Change(
                 "comment",
@@ -52,13 +58,13 @@ def comment_changes(columns: Struct, wanted: Mapping[Path, str]) -> Iterator[Cha
             )
 
 
-def commented(kind: ColumnType, wanted: Mapping[Path, str], at: Path = ()) -> ColumnType:
+def commented(kind: ColumnType, wanted: Comments, at: Path = ()) -> ColumnType:
     """`kind`, which stands at `at`, with the wanted comments on every field in it."""
     match kind:
         case Struct(fields):
             return Struct(
                 tuple(
-                    replace(f, type=commented(f.type, wanted, here), doc=wanted.get(here) or f.doc)
+                    replace(f, type=commented(f.type, wanted, here), doc=wanted.get(as_noted(here)) or f.doc)
                     for f in fields
                     for here in [(*at, f.name)]
                 )

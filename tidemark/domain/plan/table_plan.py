@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tidemark.domain.columns.layout import layout_faults
+from tidemark.domain.columns.partitioning import as_noted
 from tidemark.domain.columns.shape import Shape, spelled, spelled_columns
 from tidemark.domain.columns.types import KAFKA_COLUMN, Field, Struct
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.plan.comments import comment_changes, commented, wanted_comments
+from tidemark.domain.plan.comments import Comments, comment_changes, commented, wanted_comments
 from tidemark.domain.plan.contract_record import RECORD, contract_edits, record_after, record_of, remembered
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan, Verdict, WriterColumns, applied
 from tidemark.domain.plan.table_properties import BASE, CODEC, COMMENT, LEVEL, asked_for, governance
@@ -102,13 +103,13 @@ def properties_after(
     return {**found, RECORD: record_after(contract, left, there)}
 
 
-def _described(change: Change, comments: Mapping[tuple[str, ...], str]) -> Change:
+def _described(change: Change, comments: Comments) -> Change:
     if change.kind != "add_column" or change.column is None:
         return change
     return replace(
         change,
         new=commented(change.column, comments, change.path),
-        doc=comments.get(change.path) or change.doc,
+        doc=comments.get(as_noted(change.path)) or change.doc,
     )
 
 

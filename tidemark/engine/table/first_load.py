@@ -12,12 +12,14 @@ from uuid import uuid4
 from tidemark import __version__
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.layout import layout_faults
+from tidemark.domain.columns.partitioning import as_noted
 from tidemark.domain.columns.spark_types import is_read, quoted_text
 from tidemark.domain.columns.types import KAFKA_COLUMN, TYPE_RULES, TYPE_RULES_PROPERTY, Struct, table_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Kind, Ledger, batch_id
+from tidemark.domain.plan.comments import described
 from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.meanings import MEANINGS, known, meanings_property
 from tidemark.domain.plan.table_properties import BASE, asked_for, governance
@@ -183,8 +185,9 @@ def create_as_own(
 
 def _described(contract: Contract, columns: Struct) -> Struct:
     """Columns with the contract's descriptions over those of the registry."""
-    notes = {name: note.description for name, note in contract.columns.items() if note.description}
-    return Struct(tuple(replace(f, doc=notes.get(f.name) or f.doc) for f in table_columns(columns).fields))
+    said = described(contract.columns)
+    fields = table_columns(columns).fields
+    return Struct(tuple(replace(f, doc=said.get(as_noted([f.name])) or f.doc) for f in fields))
 
 
 def _properties(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> dict[str, str | None]:
