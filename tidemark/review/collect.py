@@ -121,6 +121,8 @@ class Review:
     def as_json(self) -> dict[str, Any]:
         """The shape of `report --json`."""
         contract = self.contract
+        said = contract.model_dump(mode="json", by_alias=True)
+        said["value"]["fields"] = contract.value.fields  # types, however secret the names look
         return {
             "table": contract.table,
             "topic": contract.topic,
@@ -129,7 +131,7 @@ class Review:
             "approvers": list(contract.approvers),
             "runbook": contract.runbook,
             "status": self.status.as_json(),
-            "contract": contract.model_dump(mode="json", by_alias=True),
+            "contract": said,
             "columns": list(self.columns),
             "lineage": {
                 "topic": contract.topic,

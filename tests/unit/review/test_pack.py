@@ -83,6 +83,14 @@ def test_an_upsert_table_and_a_cutover_are_told_with_their_table():
     assert "Current state by key" not in page([review()], "lake")
 
 
+def test_the_type_of_a_column_that_is_called_as_a_secret_is_none():
+    fields = {"access_token": "string", "login": "struct<password:string>"}
+    value = {"format": "json", "fields": fields}
+    asked = {"topic": "t", "table": "s.t", "value": value, "table_properties": {"their.token": "hunter2"}}
+    told = review(Contract.model_validate(asked)).as_json()["contract"]
+    assert (told["value"]["fields"], told["table_properties"]) == (fields, {"their.token": "***"})
+
+
 def test_it_says_who_answers_what_may_change_and_where_it_can_be_recovered():
     html = page([review()], "lake")
     for expected in (
