@@ -77,7 +77,8 @@ def _of_append(lake: Lake, facts: Facts, status: Status) -> OutcomeJson:
             first = starting_offsets(lake.kafka(contract.cluster), contract, facts.topic)
     except (Stopped, Outage) as fault:
         told = _outcome(status, contract, {}, {})
-        return told if told["error"] else {**told, "state": fault.state, "error": fault.as_json()}
+        other = told["error"] and told["state"] != fault.state
+        return told if other else {**told, "state": fault.state, "error": fault.as_json()}
     return _outcome(status, contract, first, end)
 
 

@@ -130,3 +130,6 @@ def test_where_no_load_can_begin_a_dry_run_says_so_as_a_run_would(
     code, found = _told("shop.new")
     assert (code, found["shop.new"]["state"], found["shop.new"]["from"]) == (1, "misconfigured", {})
     assert "consumer group old has committed nothing" in found["shop.new"]["error"]["message"]
+    told = CliRunner().invoke(app, ["status", "shop.new", "--json"])
+    [stands] = json.loads(told.stdout)
+    assert (stands["state"], stands["lag_records"]) == ("misconfigured", None)

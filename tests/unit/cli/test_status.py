@@ -22,7 +22,7 @@ from tidemark.engine.access.table_state import ACCEPTED_BATCH, PAUSED, UPSERT_OF
 from tidemark.engine.look.quarantined import CauseCount
 from tidemark.engine.look.sightings import Look, Memory
 from tidemark.engine.look.status import Facts, Hint, Status, judge
-from tidemark.engine.look.tables import _topics, _with_reachability
+from tidemark.engine.look.tables import _topics, _with_begin, _with_reachability
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CONTRACT = Contract(topic="orders", table="shop.orders")
@@ -284,6 +284,30 @@ def test_a_first_load_from_offsets_has_what_follows_them_to_catch_up_with() -> N
     contract = Contract(topic="orders", table="shop.orders", ingest={"start": start})  # type: ignore[arg-type]
     new = facts(contract=contract, table=TableState("shop.orders", exists=False))
     assert judge(new, poll=timedelta(seconds=5), now=NOW).lag_records == 10
+
+
+@pytest.mark.parametrize("start", ["2026-11-20T00:00:00Z", {"consumer_group": "old"}])
+def test_of_a_first_load_from_a_time_or_a_group_waits_what_follows_there(start: Any) -> None:
+    """Given a table that is yet to be loaded, then Kafka is asked where it begins; of one that is loaded it is not."""
+    contract = Contract(topic="orders", table="shop.orders", ingest={"start": start})  # type: ignore[arg-type]
+    admin = SimpleNamespace(offsets_at=lambda *_: {0: 60}, group_offsets=lambda *_: {0: 60})
+    lake: Any = SimpleNamespace(kafka=lambda _: admin)
+    new = facts(contract=contract, table=TableState("shop.orders", exists=False))
+    found = judge(_with_begin(lake, new), poll=timedelta(seconds=5), now=NOW)
+    assert (found.state, found.lag_records) == ("lagging", 40)
+    loaded = facts(contract=contract)
+    assert _with_begin(SimpleNamespace(), loaded) is loaded  # type: ignore[arg-type]
+
+
+def test_a_first_load_whose_group_has_committed_nothing_is_misconfigured_and_nothing_is_known_to_wait() -> (
+    None
+):
+    start = {"consumer_group": "old"}
+    contract = Contract(topic="orders", table="shop.orders", ingest={"start": start})  # type: ignore[arg-type]
+    lake: Any = SimpleNamespace(kafka=lambda _: SimpleNamespace(group_offsets=lambda *_: {}))
+    new = facts(contract=contract, table=TableState("shop.orders", exists=False))
+    found = judge(_with_begin(lake, new), poll=timedelta(seconds=5), now=NOW)
+    assert (found.state, found.lag_records) == ("misconfigured", None)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,9 @@ class Facts:
     headroom: float | None = None
     memory: Memory = field(default_factory=Memory)
     hint: Hint = field(default_factory=Hint)
+    begin: Mapping[int, int] | None = None
+    """Where Kafka says that a first load begins: by a time, or by a consumer group."""
+    begin_fault: State | None = None
     gone: State = "table_missing"
     """What it is when it is not there and was loaded before."""
 
@@ -72,7 +75,8 @@ class Facts:
         start = self.contract.ingest.start
         if self.topic is None or start == "latest":
             return dict(self.topic.end) if self.topic else {}
-        return {p: self._named.get(p, offset) for p, offset in self.topic.log_start.items()}
+        named = self.begin or self._named
+        return {p: named.get(p, offset) for p, offset in self.topic.log_start.items()}
 
     @property
     def _named(self) -> Mapping[int, int]:
@@ -172,7 +176,7 @@ class Status:
 def judge(facts: Facts, *, poll: timedelta, now: datetime) -> Status:
     """The status that these facts amount to; `poll` is how often the lane's sensor looks."""
     contract, table = facts.contract, facts.table
-    lag = lag_of(facts, now) if facts.topic and table else None
+    lag = lag_of(facts, now) if facts.topic and table and not facts.begin_fault else None
     state = state_of(facts, lag, limit=contract.target_lag + poll, now=now)
     known = table if table and table.exists else None
     return Status(
@@ -230,7 +234,7 @@ def _fault(facts: Facts) -> State | None:
         return replaced if table.exists else facts.gone
     if facts.misnamed:
         return "misconfigured"
-    return facts.finding.state if facts.finding else None
+    return facts.begin_fault or (facts.finding.state if facts.finding else None)
 
 
 def _of_stream(facts: Facts, lag: Lag, limit: timedelta, now: datetime) -> State:

@@ -6,8 +6,9 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
-from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
+from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract, StartConsumerGroup
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.states import State
@@ -18,6 +19,7 @@ from tidemark.engine.look.headroom import headrooms
 from tidemark.engine.look.quarantined import unresolved
 from tidemark.engine.look.sightings import Memory
 from tidemark.engine.look.status import Facts, Hint, waiting_records
+from tidemark.engine.table.starting_offsets import starting_offsets
 from tidemark.engine.table.takeover import why_not_anew
 
 PARALLEL = 8
@@ -64,7 +66,8 @@ def _seems_gone(facts: Facts) -> bool:
 
 def _newer(facts: Facts, seen: Facts) -> Facts:
     table = replace(facts, table=seen.table, table_fault=seen.table_fault)
-    return replace(table, topic=seen.topic, topic_fault=seen.topic_fault)
+    topic = replace(table, topic=seen.topic, topic_fault=seen.topic_fault)
+    return replace(topic, begin=seen.begin, begin_fault=seen.begin_fault)
 
 
 def _gone(lake: Lake, facts: Facts) -> Facts:
@@ -81,10 +84,20 @@ def unread(lake: Lake, contracts: Sequence[Contract]) -> list[Facts]:
 
 
 def _fitted(lake: Lake, contracts: Sequence[Contract], pool: Executor) -> list[Facts]:
-    """Tables with their topics."""
+    """Tables with their topics, and where first loads begin."""
     topics = pool.submit(_topics, lake, contracts)
     found = list(pool.map(lambda each: _table(lake, each), contracts))
-    return _with_topics(lake, found, topics.result())
+    return list(pool.map(partial(_with_begin, lake), _with_topics(lake, found, topics.result())))
+
+
+def _with_begin(lake: Lake, facts: Facts) -> Facts:
+    """Of a time or a consumer group Kafka alone knows where it is."""
+    contract, topic = facts.contract, facts.topic
+    asks = isinstance(contract.ingest.start, datetime | StartConsumerGroup)
+    if not asks or topic is None or facts.table is None or facts.loaded:
+        return facts
+    begin, fault = asked(lambda: starting_offsets(lake.kafka(contract.cluster), contract, topic))
+    return replace(facts, begin=begin, begin_fault=fault)
 
 
 def _table(lake: Lake, contract: Contract) -> Facts:
