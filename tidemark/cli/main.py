@@ -108,7 +108,7 @@ def schema(table: Table, *, as_json: AsJson = False) -> None:
 def new(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic on the cluster.")],
     *,
-    cluster: Annotated[str, typer.Option("--cluster", help="A Kafka cluster of platform.yaml.")] = "main",
+    cluster: Annotated[str | None, typer.Option(help="A Kafka cluster; = that of the defaults.")] = None,
     sample: Annotated[int, typer.Option("--sample", min=1, help="Records to look at.")] = 1000,
     dry_run: DryRun = False,
     as_json: AsJson = False,

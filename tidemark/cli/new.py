@@ -25,8 +25,8 @@ SCHEMA = Path(tidemark.__file__).parent.parent / "docs" / "contract.schema.json"
 """Is there in a clone, not in a package that was installed."""
 
 
-def new(topic: str, *, cluster: str, sample: int, dry_run: bool, as_json: bool) -> None:
-    """Exit code 1 when the topic does not fit: then nothing is written.
+def new(topic: str, *, cluster: str | None, sample: int, dry_run: bool, as_json: bool) -> None:
+    """Exit code 1 when the topic does not fit: then nothing is written. Without `cluster` it is that of the defaults.
 
     Raises:
         Refused: no such topic, or it has a contract, or the file is there.
@@ -37,7 +37,9 @@ def new(topic: str, *, cluster: str, sample: int, dry_run: bool, as_json: bool) 
             next_step="name a topic of the cluster",
         )
     configuration = load_from_environment()
-    taken = [c.table for c in configuration.contracts if (c.topic, c.cluster) == (topic, cluster)]
+    inherited = configuration.defaults
+    where = cluster or inherited.get("cluster", "main")
+    taken = [c.table for c in configuration.contracts if (c.topic, c.cluster) == (topic, where)]
     if taken:
         raise Refused(
             f"topic {topic} has a contract already: it makes {taken[0]}",
@@ -47,7 +49,8 @@ def new(topic: str, *, cluster: str, sample: int, dry_run: bool, as_json: bool) 
     if file.exists() and not dry_run:
         raise Refused(f"{file} is there already", next_step="--dry-run prints what would be written")
     lake = Lake(configuration)
-    found = beside(propose(survey(lake, topic, cluster, sample)), configuration.contracts)
+    seen = survey(lake, topic, where, sample, inherited)
+    found = beside(propose(seen, inherited), configuration.contracts)
     text = schema_line(file.parent) + yaml.safe_dump(
         dict(found.contract), sort_keys=False, allow_unicode=True
     )

@@ -1,8 +1,10 @@
 """A contract that `new` writes is read, and stands beside those that are there."""
 
 import pytest
+from typer.testing import CliRunner
 
 from tidemark.cli import new
+from tidemark.cli.main import app
 from tidemark.cli.new import beside, file_name, schema_line
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.plan.proposal import Seen, Sizes, propose
@@ -32,6 +34,34 @@ def test_an_editor_finds_the_schema_wherever_the_contracts_are(tmp_path, monkeyp
     assert schema_line(new.Path("contracts")) == schema_line(tmp_path / "mine" / "contracts")
     monkeypatch.setattr(new, "SCHEMA", tmp_path / "none.json")
     assert schema_line(tmp_path) == ""
+
+
+def test_what_is_written_is_read_as_it_was_surveyed_beneath_the_defaults(tmp_path, monkeypatch):
+    """Given defaults of another cluster and format, when a topic of the registry is surveyed, then that is its cluster, and not its format."""
+    contracts = tmp_path / "contracts"
+    contracts.mkdir()
+    monkeypatch.setenv("TIDEMARK_CONFIG", str(tmp_path / "platform.yaml"))
+    monkeypatch.setenv("TIDEMARK_CONTRACTS", str(contracts))
+    monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "home"))
+    (tmp_path / "platform.yaml").write_text(
+        'kafka: {main: {bootstrap.servers: "a:9092"}, eu: {bootstrap.servers: "b:9092"}}\n'
+        "defaults: {cluster: eu}\ncatalog: {type: rest, uri: 'http://c'}\nspark: {remote: 'sc://s:1'}\n"
+        "schema_registry: {eu: {url: 'http://r'}}\n"
+    )
+    (contracts / "_defaults.yaml").write_text("value: {format: json}\n")
+    asked = []
+
+    def surveyed(_lake, topic, cluster, _sample, inherited):
+        asked.append((cluster, inherited))
+        return Seen(topic, "lake.orders", cluster, {}, None, Sizes(1, 1, 1))
+
+    monkeypatch.setattr(new, "survey", surveyed)
+    told = CliRunner().invoke(app, ["new", "orders"])
+    assert told.exit_code == 0, told.output
+    assert asked == [("eu", {"cluster": "eu", "value": {"format": "json"}})]
+    [contract] = load(tmp_path / "platform.yaml", contracts, environ={}, home=tmp_path / "home").contracts
+    assert (contract.cluster, contract.value.format) == ("eu", "registry")
+    assert "cluster" not in (contracts / "orders.yaml").read_text()
 
 
 @pytest.mark.parametrize(

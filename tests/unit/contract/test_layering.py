@@ -106,6 +106,20 @@ def test_a_start_is_one_value_and_not_merged_with_another(installation):
     assert contract.ingest.start.offsets == {0: 1}
 
 
+def test_what_a_contract_of_the_outermost_folder_inherits_is_told(installation):
+    installation.platform(
+        """\
+        defaults:
+          cluster: eu
+          value: {schema: by_latest_schema}
+        """
+    )
+    installation.contract("value: {format: avro}", "_defaults.yaml")
+    installation.contract("cluster: us", "shop/_defaults.yaml")
+    inherited = installation.load().defaults
+    assert inherited == {"cluster": "eu", "value": {"schema": "by_latest_schema", "format": "avro"}}
+
+
 def test_an_empty_value_takes_a_default_back(installation):
     installation.contract("event_time: at", "_defaults.yaml")
     assert installation.contract("topic: orders\nevent_time:").only().event_time is None

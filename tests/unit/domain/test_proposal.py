@@ -1,9 +1,13 @@
 """A proposed contract says no more than it must, and the verdict says why."""
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from tidemark.domain.columns.types import DATE, LONG, STRING, TIMESTAMPTZ, Field, ListType, MapType, Struct
-from tidemark.domain.config.contract import Contract, Declaration
+from tidemark.domain.config.contract import Contract, Declaration, Value
+from tidemark.domain.config.layering import Document, Layer, merge
 from tidemark.domain.plan.proposal import Keys, Proposal, Reason, Seen, Sizes, propose
 
 SMALL, BIG = Sizes(100, 10, 200), Sizes(10**9, 10**7, 200)
@@ -32,6 +36,42 @@ def test_a_topic_with_a_schema_needs_one_line() -> None:
 
 def test_another_cluster_is_said() -> None:
     assert dict(proposed(replace(seen(), cluster="eu")).contract) == {"topic": "orders", "cluster": "eu"}
+
+
+@pytest.mark.parametrize(
+    ("inherited", "surveyed", "said"),
+    [
+        ({"format": "json"}, {}, {"format": "registry"}),
+        ({"format": "json"}, {"format": "json", "fields": {"token": "int"}}, {"fields": {"token": "int"}}),
+        (
+            {"format": "json", "fields": {"a": "int"}},
+            {"format": "string"},
+            {"format": "string", "fields": None},
+        ),
+        (
+            {"envelope": "debezium", "types": {"timestamp_nanos": "long"}},
+            {},
+            {"envelope": "none", "types": None},
+        ),
+        ({"schema": "pinned", "version": 3}, {"schema": "pinned", "version": 3}, None),
+        ({"format": "registry", "envelope": "none"}, {}, None),
+    ],
+)
+def test_a_file_says_of_values_what_it_does_not_inherit_and_takes_back_the_rest(
+    inherited: Any, surveyed: Any, said: Any
+) -> None:
+    """Given defaults above the file, when they and the file are merged, then values are read as surveyed."""
+    above = {"value": inherited}
+    made = propose(seen(value=surveyed), above)
+    assert made.contract.get("value") == said
+    layers = [Layer("defaults", Document("", above, {})), Layer("contract", Document("", made.contract, {}))]
+    assert Value.model_validate(merge(layers).tree["value"]) == Value.model_validate(surveyed)
+
+
+def test_a_file_says_the_cluster_that_it_does_not_inherit() -> None:
+    for surveyed, said in (("eu", {}), ("main", {"cluster": "main"})):
+        found = propose(replace(seen(), cluster=surveyed), {"cluster": "eu"})
+        assert found.contract == {"topic": "orders", **said}
 
 
 def test_one_time_column_partitions_by_day_or_month_as_the_volume_asks() -> None:

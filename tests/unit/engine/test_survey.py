@@ -12,7 +12,8 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.plan.proposal import Keys, Seen, Sizes, propose
-from tidemark.engine.preview.survey import Record, _guessed, _key_format, survey
+from tidemark.engine.access.registry import RegisteredSchema
+from tidemark.engine.preview.survey import Record, _guessed, _key_format, _of_registry, _registered, survey
 
 ROW = {"id": 1, "name": "n"}
 SOURCE = {"db": "x", "table": "t", "lsn": 1}
@@ -120,6 +121,28 @@ class Partition:
 
     def close(self):
         """Nothing of its own to tell."""
+
+
+def test_schemas_are_used_as_the_file_inherits_unless_values_name_theirs():
+    """Given values that name no schema, when the defaults say that the newest one is theirs, then the topic fits by that."""
+    text = '{"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}'
+    version = RegisteredSchema(41, 1, "AVRO", text)
+    registry = SimpleNamespace(
+        versions=lambda _: [version], latest=lambda _: version, by_id={version.id: version}.get
+    )
+    lake = SimpleNamespace(platform=SimpleNamespace(schema_registry={"main": 1}), registry=lambda _: registry)
+
+    def found(inherited, values=(b"\x02", b"\x04")):
+        return _registered(lake, "orders", "main", values, _of_registry({"value": inherited}))
+
+    said, columns, reasons, _ = found({"schema": "by_latest_schema"})
+    assert (said["schema"], reasons) == ("by_latest_schema", ())
+    assert [field.name for field in columns.fields] == ["id"]
+    for inherited in ({}, {"format": "json"}):
+        [reason] = found(inherited)[2]
+        assert "begin with no schema id" in reason.text
+    said, _, reasons, _ = found({"schema": "by_latest_schema"}, [b"\0\0\0\0\x29\x02"])
+    assert ("schema" in said, reasons) == (False, ())
 
 
 @pytest.fixture

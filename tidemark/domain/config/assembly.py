@@ -33,7 +33,8 @@ class ContractFile:
 class Sources:
     """Everything that was read; `problems` are those of reading.
 
-    `topics`: those last seen, by cluster. `loaded`: table -> [cluster, topic] that it was loaded from.
+    `topics`: those last seen, by cluster. `loaded`: table -> [cluster, topic] that it was loaded from. `outermost`: the
+    defaults of the contracts folder itself.
     """
 
     platform: Document | None = None
@@ -43,6 +44,7 @@ class Sources:
     topics: Mapping[str, Sequence[str]] = field(default_factory=dict)
     loaded: Mapping[str, Sequence[str]] = field(default_factory=dict)
     problems: Sequence[Problem] = ()
+    outermost: tuple[Document, ...] = ()
 
 
 def assemble(sources: Sources) -> Configuration:
@@ -62,6 +64,7 @@ def assemble(sources: Sources) -> Configuration:
     namespace = platform.default_namespace if platform else "lake"
     contracts, left_out, faults = _expand(declared, sources, namespace)
     problems += faults
+    around = [*below, *_layers(sources.outermost)]
     if sources.problems or problems or platform is None:
         raise ConfigurationError(_in_order(sources.problems, problems))
     return Configuration(
@@ -73,6 +76,7 @@ def assemble(sources: Sources) -> Configuration:
         ),
         tuple(left_out),
         sources.loaded,
+        merge(around).tree if around else {},
     )
 
 

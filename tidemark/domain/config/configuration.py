@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.layering import Origin
@@ -39,6 +40,7 @@ class Configuration:
     `origins`: table -> dotted key -> where its value was set. `left_out`: topics that a pattern matched and
     that cannot have a table (the name is taken or impossible); the others go on without them.
     `loaded`: table -> [cluster, topic] that it was loaded from, where that was seen; also of tables without a contract.
+    `defaults`: what contracts inherit that lie in the contracts folder itself, as the files say it.
     """
 
     platform: Platform
@@ -47,6 +49,7 @@ class Configuration:
     patterns: tuple[Pattern, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     loaded: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def contract(self, table: str) -> Contract:
         """The contract of `table` (namespace.name).

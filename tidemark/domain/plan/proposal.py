@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from tidemark.domain.columns.spark_types import spark_ddl
 from tidemark.domain.columns.types import DATE, STRING, TIMESTAMP, TIMESTAMPTZ, Struct
+from tidemark.domain.config.contract import REGISTRY_FORMATS, Value
+from tidemark.domain.config.section import REVEAL
 
 Level = Literal["no_fit", "note"]
 DAILY_PARTITION = 50 * 1024**2
@@ -129,13 +131,14 @@ class Proposal:
         }
 
 
-def propose(seen: Seen) -> Proposal:
-    """A contract that says no more than it must."""
+def propose(seen: Seen, inherited: Mapping[str, Any] | None = None) -> Proposal:
+    """A contract that says no more than it must where a file inherits the settings `inherited`."""
+    above = inherited or {}
     times = tuple(_event_times(seen.columns or Struct(())))
     contract: dict[str, Any] = {"topic": seen.topic}
-    if seen.cluster != "main":
+    if seen.cluster != above.get("cluster", "main"):
         contract["cluster"] = seen.cluster
-    value = {**seen.value, **_envelope(seen)}
+    value = _apart({**seen.value, **_envelope(seen)}, above.get("value") or {})
     if value:
         contract["value"] = value
     if seen.key_format and _envelope(seen):  # a delete may name its row by nothing but the key
@@ -148,6 +151,14 @@ def propose(seen: Seen) -> Proposal:
     elif seen.sizes.bytes_per_day >= DAILY_PARTITION:
         contract["partition_by"] = ["day(_kafka.timestamp)"]
     return Proposal(seen, contract, times, (*seen.reasons, *_reasons(seen, times, chosen)))
+
+
+def _apart(value: Mapping[str, Any], inherited: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file must say to have this `value`: whatever differs from what it inherits, be it taken back."""
+    wanted, there = (
+        Value.model_validate(each).model_dump(by_alias=True, context=REVEAL) for each in (value, inherited)
+    )
+    return {key: said for key, said in wanted.items() if said != there[key]}
 
 
 def _event_times(columns: Struct) -> Iterator[str]:
@@ -168,7 +179,7 @@ def _names(seen: Seen) -> set[str]:
 
 def _envelope(seen: Seen) -> dict[str, str]:
     """By the schema's fields; where no schema tells the columns, the survey has seen it in the documents."""
-    if "format" in seen.value:
+    if seen.value.get("format", "registry") not in REGISTRY_FORMATS:
         return {key: value for key, value in seen.value.items() if key == "envelope"}
     names = _names(seen)
     if names >= _DEBEZIUM:

@@ -75,9 +75,17 @@ def load(
         elif not contracts_dir.is_dir() and "TIDEMARK_CONTRACTS" in environ:
             reading.refuse(contracts_dir, "there is no such folder (TIDEMARK_CONTRACTS)")
     seen = discovery.read(home)
-    topics = {cluster: list(listed) for cluster, listed in seen.clusters.items()}
     return assemble(
-        Sources(platform, stack, reading.contracts, reading.defaults, topics, seen.loaded(), reading.problems)
+        Sources(
+            platform,
+            stack,
+            reading.contracts,
+            reading.defaults,
+            outermost=reading.defaults_of(contracts_dir),
+            topics={cluster: list(listed) for cluster, listed in seen.clusters.items()},
+            loaded=seen.loaded(),
+            problems=reading.problems,
+        )
     )
 
 
@@ -160,6 +168,10 @@ class _Reading:
                     self.folder(entry, inner, above, way)
             elif entry.name not in DEFAULTS:
                 self._contract(entry, above)
+
+    def defaults_of(self, folder: Path) -> tuple[Document, ...]:
+        """Those that hold for a contract which lies in `folder`, if some lie there too."""
+        return next((chain for chain in self.defaults if Path(chain[-1].file).parent == folder), ())
 
     def _is_wanted(self, folder: Path, real: Path) -> bool:
         repeats = self.repeats + (real in self.known)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tidemark.domain.columns.types import BINARY, STRING, Field, Struct
-from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract, Value
 from tidemark.domain.config.naming import default_table
 from tidemark.domain.errors import Refused, SchemaUnsupported, Stopped
 from tidemark.domain.formats.json_columns import declared
@@ -47,7 +47,10 @@ _UNREAD = (
 )
 
 
-_Value = tuple[dict[str, Any], Struct | None, tuple[Reason, ...], list[Mapping[str, Any]]]
+_WITHOUT_IDS = frozenset({"schema", "version", "message"})
+"""Keys of `value` that say the schema of values which name none."""
+
+_Value = tuple[Mapping[str, Any], Struct | None, tuple[Reason, ...], list[Mapping[str, Any]]]
 """(value block, columns, reasons, decoded rows)"""
 
 
@@ -59,8 +62,10 @@ class Record:
     value: bytes | None
 
 
-def survey(lake: Lake, topic_name: str, cluster: str, records: int) -> Seen:
-    """What registry and sample tell of the topic.
+def survey(
+    lake: Lake, topic_name: str, cluster: str, records: int, inherited: Mapping[str, Any] | None = None
+) -> Seen:
+    """What registry and sample tell of the topic; `inherited` says in `value` how registered schemas are used.
 
     Raises:
         Refused: there is no such topic or cluster; the nearest name is in the message.
@@ -71,9 +76,9 @@ def survey(lake: Lake, topic_name: str, cluster: str, records: int) -> Seen:
     found = sampled(lake, topic, cluster, newest(topic, records))
     sizes = _sizes(lake, topic, cluster, found)
     values = [record.value for record in found if record.value is not None]
-    registered = _registered(lake, topic_name, cluster, values)
+    registered = _registered(lake, topic_name, cluster, values, _of_registry(inherited or {}))
     if registered is not None:
-        found_value: _Value = ({}, registered[0], (*registered[1], *_framing(values)), [])
+        found_value = registered
     elif sizes.records and not found:
         found_value = {}, None, (Reason("no_fit", _UNREAD.format(sizes.records, PATIENCE)),), []
     else:
@@ -154,29 +159,42 @@ def _sizes(lake: Lake, topic: Topic, cluster: str, found: Sequence[Record]) -> S
     return Sizes(there, recent, round(octets / len(found)) if found else 0)
 
 
+def _of_registry(inherited: Mapping[str, Any]) -> dict[str, Any]:
+    """How inherited settings use registered schemas, whatever the topic; empty where they say another format."""
+    value = Value.model_validate(inherited.get("value") or {})
+    if value.format not in REGISTRY_FORMATS:
+        return {}
+    return value.model_dump(by_alias=True, include={"format", "schema_mode", "version", "message", "types"})
+
+
 def _registered(
-    lake: Lake, topic: str, cluster: str, values: Sequence[bytes]
-) -> tuple[Struct | None, tuple[Reason, ...]] | None:
-    """Columns by the subject of the topic, and what is wrong with them; None without a subject."""
+    lake: Lake, topic: str, cluster: str, values: Sequence[bytes], said: Mapping[str, Any]
+) -> _Value | None:
+    """By the subject of the topic, read as `said`, or by the ids that the values carry; None without a subject."""
     if cluster not in lake.platform.schema_registry or not lake.registry(cluster).versions(f"{topic}-value"):
         return None
+    known = typed(lake, cluster, values)
+    if values and len(known) >= (1 - _FOREIGN) * len(values):
+        said = {key: each for key, each in said.items() if key not in _WITHOUT_IDS}
     contract = Contract.model_validate(
-        {"topic": topic, "table": "x.x", "cluster": cluster, "value": {"subject": f"{topic}-value"}}
+        {"topic": topic, "table": "x.x", "cluster": cluster, "value": {**said, "subject": f"{topic}-value"}}
     )
     try:
         schemas = read_schemas(lake, contract, None)
     except Stopped as stopped:
-        return None, (Reason("no_fit", str(stopped.fields.get("detail") or stopped.message)),)
+        return said, None, (Reason("no_fit", str(stopped.fields.get("detail") or stopped.message)),), []
     unfit = [why for schema_id, why in schemas.unsupported.items() if schema_id not in schemas.deleted]
     faults = [Reason("no_fit", why) for why in unfit[-1:]]
-    others = [each for each in typed(lake, cluster, values) if not _own(schemas, each)]
+    if contract.value.schema_mode != "by_schema_id":
+        return said, schemas.wanted(), tuple(faults), []
+    others = [each for each in known if not _own(schemas, each)]
     if len(others) > _FOREIGN * len(values):
         says = (
             f"{len(others)} of {len(values)} sampled values are of other record types than the table would be of: "
             f"{told(others)}. "
         )
-        faults.append(Reason("no_fit", f"{says}{_by_type(lake, typed(lake, cluster, values))}"))
-    return schemas.wanted(), tuple(faults)
+        faults.append(Reason("no_fit", f"{says}{_by_type(lake, known)}"))
+    return said, schemas.wanted(), (*faults, *_framing(values)), []
 
 
 def _own(schemas: TopicSchemas, found: Typed) -> bool:
