@@ -12,7 +12,8 @@ from tidemark.domain.columns.coverage import covers
 from tidemark.domain.config.contract import SchemaChanges
 from tidemark.domain.formats.avro import parse
 from tidemark.domain.formats.avro_columns import columns
-from tidemark.domain.plan.schema_plan import WriterColumns, applied, plan_schema
+from tidemark.domain.plan.applied import applied
+from tidemark.domain.plan.schema_plan import WriterColumns, plan_schema
 
 
 def writers(seed: int) -> list[WriterColumns]:

@@ -26,7 +26,8 @@ from tidemark.domain.columns.types import (
 from tidemark.domain.config.contract import SchemaChanges
 from tidemark.domain.formats.json_columns import EXTRA_DOC
 from tidemark.domain.formats.json_nodes import EXTRA
-from tidemark.domain.plan.schema_plan import Verdict, WriterColumns, applied, plan_schema, removals
+from tidemark.domain.plan.applied import applied
+from tidemark.domain.plan.schema_plan import Verdict, WriterColumns, plan_schema, removals
 
 APPLY = SchemaChanges()
 WIDENING: tuple[tuple[ColumnType, ...], ...] = (
@@ -215,7 +216,19 @@ class TestAPlan:
         review = SchemaChanges(remove_column="review")
         plan = plan_schema("t", table, writers, review)
         assert [(c.kind, c.path, c.schema_id) for c in plan.changes] == [("remove_column", ("b",), 2)]
-        assert plan_schema("t", table, writers, review, removed=frozenset({"b"})).verdict == "nothing"
+        assert plan_schema("t", table, writers, review, removed={"b": 2}).verdict == "nothing"
+
+    def test_a_removal_is_known_for_as_long_as_the_column_is_away(self) -> None:
+        """Given a column that came back and goes again, then only what was approved before is settled."""
+        both, one = Struct((Field("a", INT), Field("b", INT))), Struct((Field("a", INT),))
+        versions = [WriterColumns(n, n, columns) for n, columns in enumerate((both, one, one, both, one), 1)]
+        review = SchemaChanges(remove_column="review")
+        cases: list[tuple[dict[str, int], list[int]]] = [({}, [2]), ({"b": 2}, [5]), ({"b": 5}, [])]
+        for approved, waits in cases:
+            changes = plan_schema("t", both, versions, review, removed=approved).changes
+            assert [c.schema_id for c in changes] == waits
+            assert {c.upto for c in changes} <= {5}
+        assert plan_schema("t", both, versions[:4], review, removed={"b": 2}).changes == ()
 
     def test_an_object_that_was_closed_has_lost_no_column(self) -> None:
         """Given `additionalProperties: false` in the second version, then no field of the source is gone; a field

@@ -12,6 +12,7 @@ from tidemark.domain.columns.partitioning import parse_partition_field
 from tidemark.domain.columns.shape import Shape, spelled, spelled_columns
 from tidemark.domain.columns.types import LONG, STRING, TIMESTAMPTZ, Field, ListType, Struct
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.plan.applied import applied
 from tidemark.domain.plan.contract_record import (
     RECORD,
     contract_edits,
@@ -19,7 +20,7 @@ from tidemark.domain.plan.contract_record import (
     record_text,
     type_before,
 )
-from tidemark.domain.plan.schema_plan import Change, SchemaPlan, Verdict, WriterColumns, applied, plan_schema
+from tidemark.domain.plan.schema_plan import Change, SchemaPlan, Verdict, WriterColumns, plan_schema
 from tidemark.domain.plan.table_plan import properties_after, strayed, with_layout, with_table
 from tidemark.domain.plan.table_properties import BASE, COMMENT, governance
 

@@ -38,6 +38,7 @@ from tidemark.domain.plan.table_properties import governance
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.access.table_state import TableState, read_state
 from tidemark.engine.ingest.ready import evolve_if_needed, require_bare_values_covered
+from tidemark.engine.schema.evolve import REMOVED as APPROVED_REMOVALS
 from tidemark.engine.schema.evolve import (
     Approval,
     evolve,
@@ -655,6 +656,30 @@ class TestAColumnThatAWriterDrops:
         lake.evolve(said, schemas, approval=Approval(found.plan.id, "ann", "known"))
         assert removing_ids(said, lake.state(), schemas, "review") == frozenset()
         assert lake.evolve(said, schemas).plan.changes == ()
+
+    @pytest.mark.parametrize("noted", ["by this version", "by an earlier one"])
+    def test_waits_again_once_it_has_come_back(self, lake: Lake, noted: str) -> None:
+        """Given an approved removal, when the column comes back and goes again, then that waits for a review of its own; an earlier Tidemark noted no version, so its approvals hold for all."""
+        said = contract(schema_changes={"remove_column": "review"})
+        wider = [(*each, field("note", "string")) for each in (REMOVED, FIRST)]
+        widest = (*wider[0], field("more", "string"))
+        lake.evolve(said, topic(FIRST))
+        gone = topic(FIRST, REMOVED)
+        plan = plan_evolution(said, lake.state(), gone)
+        lake.evolve(said, gone, approval=Approval(plan.id, "ann", "known"))
+        if noted == "by an earlier one":
+            with lake.catalog.load_table(TABLE).transaction() as change:
+                change.set_properties({APPROVED_REMOVALS: '["who"]'})
+        assert lake.evolve(said, topic(FIRST, REMOVED, wider[0])).parked == ()
+        again = topic(FIRST, REMOVED, wider[1], widest)
+        waits = [4] if noted == "by this version" else []
+        found = lake.evolve(said, again)
+        assert [(c.path, c.schema_id) for c in found.parked] == [(("who",), each) for each in waits]
+        assert removing_ids(said, lake.state(), again, "review") == set(waits)
+        if waits:
+            lake.evolve(said, again, approval=Approval(found.plan.id, "ann", "known"))
+        assert lake.evolve(said, again).plan.changes == ()
+        assert removing_ids(said, lake.state(), again, "review") == frozenset()
 
     def test_sends_its_records_to_the_quarantine_when_the_contract_says_so(self, lake: Lake) -> None:
         said, schemas = contract(schema_changes={"remove_column": "quarantine"}), topic(FIRST, REMOVED)

@@ -15,7 +15,7 @@ from tidemark.domain.columns.coverage import Difference, covers
 from tidemark.domain.columns.evolution import extended
 from tidemark.domain.columns.names import all_names
 from tidemark.domain.columns.shape import Shape
-from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Primitive, Struct
+from tidemark.domain.columns.types import ColumnType, Primitive, Struct
 from tidemark.domain.config.contract import SchemaChanges
 from tidemark.domain.config.upsert import UpsertTable
 from tidemark.domain.errors import SchemaUnsupported
@@ -42,6 +42,7 @@ Kind = Literal[
 ]
 Verdict = Literal["apply", "review", "quarantine", "impossible"]
 _ANY_SHAPE = Shape()
+_NONE: Mapping[str, int] = {}
 _KEEPS = "a column keeps its type, and no approval helps: declare the one that it has, or name another table"
 _ANEW = "a column keeps its type, and no approval helps: name another `upsert.table`"
 _NO_FIELDS = "a record without fields is a boolean, so one with fields needs another table"
@@ -56,7 +57,8 @@ _KINDS: Mapping[str, Kind] = {
 class Change:
     """One change at `path` (parts as Iceberg names them), why it is there, and what happens to it.
 
-    Changes of columns lead from a type to a type, changes of everything else from a text to a text.
+    Changes of columns lead from a type to a type, changes of everything else from a text to a text. `upto` is the
+    newest schema id that lacks a removed column.
     """
 
     kind: Kind
@@ -68,6 +70,7 @@ class Change:
     schema_id: int = 0
     doc: str = ""
     meaning: str | None = ""
+    upto: int = 0
 
     @property
     def column(self) -> ColumnType | None:
@@ -164,23 +167,24 @@ def plan_schema(
     writers: Iterable[WriterColumns],
     policy: SchemaChanges,
     *,
-    removed: frozenset[str] = frozenset(),
+    removed: Mapping[str, int] = _NONE,
     settled: frozenset[int] = frozenset(),
     shape: Shape = _ANY_SHAPE,
     upsert: UpsertTable | None = None,
 ) -> SchemaPlan:
     """What `columns` lack for `writers`, without those that clash: no record of theirs comes in, nor do their columns.
 
-    `removed` paths and `settled` schema ids have been dealt with before. A writer that drops a column which the
-    partition spec of `shape` needs is refused, and so is one that adds a column of the name that a partition field has,
-    or a field inside a list or map.
+    `settled` schema ids have been dealt with before, and so have `removed` paths, up to a version. A writer that drops
+    a column which the partition spec of `shape` needs is refused, and so is one that adds a column of the name that a
+    partition field has, or a field inside a list or map.
     Whoever drops a key or an order column of the `upsert` table waits for a person.
     """
     fits = _fitting(columns, (w for w in writers if w.id not in settled), policy, shape.partition_names)
     needed = (d for d in covers(columns, fits.columns) if d.kind != "incompatible")
     growth = [_change(d, _first_to_need(d, columns, fits.sound), policy) for d in needed]
-    gone = judged_removals(_removals(fits, columns, policy), policy, removed, shape.partition_sources, upsert)
-    return SchemaPlan(table, (*growth, *fits.apart, *gone))
+    gone = unapproved(_removals(fits, columns, policy), removed, shape.partition_sources)
+    judged = judged_removals(gone, policy, shape.partition_sources, upsert)
+    return SchemaPlan(table, (*growth, *fits.apart, *judged))
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,14 +253,6 @@ def _check_names(lacking: Iterable[Difference], columns: Struct, taken: Collecti
             )
 
 
-def applied(columns: Struct, changes: Iterable[Change]) -> Struct:
-    """`columns` with the additions and widenings among `changes`; what `engine.evolve` makes of the table."""
-    for change in changes:
-        if change.column is not None and change.kind in {"add_column", "widen_type"}:
-            columns = _put(columns, change.path, change)
-    return columns
-
-
 def _change(difference: Difference, writer: WriterColumns, policy: SchemaChanges) -> Change:
     kind = _KINDS[difference.kind]
     verdict: Verdict = getattr(policy, kind)
@@ -300,11 +296,12 @@ def _without_columns(writer: WriterColumns, why: str, policy: SchemaChanges) -> 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A writer no longer sends what earlier versions of its subject did."""
+    """A writer no longer sends what earlier versions of its subject did; `since` is the first version in a row."""
 
     writer: WriterColumns
     path: tuple[str, ...]
     type: ColumnType
+    since: int
 
 
 @lru_cache(maxsize=256)
@@ -326,35 +323,48 @@ def _removals(fits: _Fitting, columns: Struct, policy: SchemaChanges) -> tuple[R
     """
     found: list[Removal] = []
     before: Struct | None = None
+    since: dict[tuple[str, ...], int] = {}
     there = all_names(columns if policy.add_column == "quarantine" else fits.columns)
     for writer in sorted(fits.sound, key=lambda w: w.version):
         known = columns if writer.reads_all else before
         if known is not None:
             missing = (d for d in _differences(writer.columns, known) if d.kind == "missing")
-            theirs = (d for d in missing if d.doc != EXTRA_DOC)  # an object that was closed has lost no field
-            found += [Removal(writer, d.path, d.wanted) for d in theirs if d.dotted in there]
+            theirs = [d for d in missing if d.doc != EXTRA_DOC]  # an object that was closed has lost no field
+            since = {d.path: _since(since, d.path, writer.version) for d in theirs}
+            found += [Removal(writer, d.path, d.wanted, since[d.path]) for d in theirs if d.dotted in there]
         before = extended(before, writer.columns) if before else writer.columns
     return tuple(found)
 
 
+def _since(before: Mapping[tuple[str, ...], int], path: tuple[str, ...], version: int) -> int:
+    return next((first for gone, first in before.items() if path[: len(gone)] == gone), version)
+
+
+def unapproved(
+    found: Iterable[Removal], removed: Mapping[str, int], pinned: Collection[tuple[str, ...]]
+) -> list[Removal]:
+    """Those that no approval was about. One of a column that has come back since says nothing of the next removal.
+
+    What the partition spec needs (`pinned`), none lets go.
+    """
+    return [r for r in found if _holds(r.path, pinned) or r.since > removed.get(".".join(r.path), 0)]
+
+
 def judged_removals(
-    found: Iterable[Removal],
+    found: Collection[Removal],
     policy: SchemaChanges,
-    removed: frozenset[str],
-    pinned: Iterable[tuple[str, ...]],
+    pinned: Collection[tuple[str, ...]],
     upsert: UpsertTable | None,
 ) -> list[Change]:
     """One change per column that is gone: it stays and reads NULL, and the contract may want to know."""
-    needed = tuple(pinned)
+    newest = {each.path: each.writer.id for each in found}
     keys, order = (upsert.keys, upsert.order) if upsert else ((), ())
     changes: dict[tuple[str, ...], Change] = {}
     for each in found:
         says = f"{each.writer.named}: no longer there"
-        if _holds(each.path, needed):
+        if _holds(each.path, pinned):
             verdict: Verdict = "impossible"
             reason = f"{says}, but partition_by needs it: further rows would all fall into the NULL partition"
-        elif ".".join(each.path) in removed:
-            continue
         elif policy.remove_column == "apply" and _holds(each.path, keys):
             verdict = "review"
             reason = f"{says}, but upsert.keys needs it: rows without it would have no key, or all the same"
@@ -369,28 +379,9 @@ def judged_removals(
             if verdict != policy.remove_column:
                 reason = f"{reason}, and no schema tells records that go there: a person decides"
         known = Change("remove_column", each.path, each.type, None, verdict, reason, each.writer.id)
-        changes.setdefault(each.path, known)
+        changes.setdefault(each.path, replace(known, upto=newest[each.path]))
     return list(changes.values())
 
 
 def _holds(path: tuple[str, ...], columns: Iterable[tuple[str, ...]]) -> bool:
     return any(each[: len(path)] == path for each in columns)
-
-
-def _put(kind: ColumnType, path: tuple[str, ...], change: Change) -> Any:
-    """`kind` with `change.new` at `path`."""
-    if not path:
-        return change.column
-    head, rest = path[0], path[1:]
-    match kind:
-        case Struct(fields) if kind.field(head) is None and change.column is not None:
-            return Struct((*fields, Field(head, change.column, change.doc, meaning=change.meaning)))
-        case Struct(fields):
-            return Struct(
-                tuple(replace(f, type=_put(f.type, rest, change)) if f.name == head else f for f in fields)
-            )
-        case ListType(element):
-            return ListType(_put(element, rest, change))
-        case MapType(key, value):
-            return MapType(key, _put(value, rest, change))
-    return kind

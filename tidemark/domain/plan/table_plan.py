@@ -11,9 +11,10 @@ from tidemark.domain.columns.partitioning import as_noted
 from tidemark.domain.columns.shape import Shape, spelled, spelled_columns
 from tidemark.domain.columns.types import KAFKA_COLUMN, Field, Struct
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.plan.applied import applied
 from tidemark.domain.plan.comments import Comments, comment_changes, commented, wanted_comments
 from tidemark.domain.plan.contract_record import RECORD, contract_edits, record_after, record_of, remembered
-from tidemark.domain.plan.schema_plan import Change, SchemaPlan, Verdict, WriterColumns, applied
+from tidemark.domain.plan.schema_plan import Change, SchemaPlan, Verdict, WriterColumns
 from tidemark.domain.plan.table_properties import BASE, CODEC, COMMENT, LEVEL, asked_for, governance
 
 _NONE = "none"

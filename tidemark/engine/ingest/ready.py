@@ -10,8 +10,8 @@ from tidemark.domain.errors import Overtaken, SchemaUnsupported, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import total, waiting
+from tidemark.domain.plan.applied import applied
 from tidemark.domain.plan.contract_record import another_type, type_before
-from tidemark.domain.plan.schema_plan import applied
 from tidemark.domain.plan.table_plan import strayed
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake

@@ -9,9 +9,10 @@ from tidemark.domain.columns.types import Struct, table_columns
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.lineage.marts import downstream
+from tidemark.domain.plan.applied import applied
 from tidemark.domain.plan.comments import lost_notes
 from tidemark.domain.plan.compatibility import disagreements
-from tidemark.domain.plan.schema_plan import Change, SchemaPlan, applied
+from tidemark.domain.plan.schema_plan import Change, SchemaPlan
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import asked, translated
 from tidemark.engine.access.table_state import TableState

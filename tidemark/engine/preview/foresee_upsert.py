@@ -7,7 +7,7 @@ from tidemark.domain.columns.types import Struct, table_columns
 from tidemark.domain.config.upsert import UpsertTable, upsert_faults
 from tidemark.domain.errors import Stopped
 from tidemark.domain.formats.debezium import has_rows
-from tidemark.domain.plan.schema_plan import applied
+from tidemark.domain.plan.applied import applied
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_state import UPSERT_OF, TableState

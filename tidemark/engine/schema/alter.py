@@ -23,7 +23,8 @@ from tidemark.domain.columns.spark_types import quoted_name, quoted_text, spark_
 from tidemark.domain.columns.types import holds_variant
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken
-from tidemark.domain.plan.schema_plan import Change, applied
+from tidemark.domain.plan.applied import applied
+from tidemark.domain.plan.schema_plan import Change
 from tidemark.domain.plan.table_properties import COMMENT
 from tidemark.engine.access.iceberg_types import columns_of, iceberg_type
 from tidemark.engine.access.lake import Lake

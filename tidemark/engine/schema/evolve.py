@@ -4,6 +4,7 @@ Called by ingest before a batch that needs it, and by the scheduled `schema/…`
 """
 
 import json
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,16 +19,17 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Overtaken, Refused
 from tidemark.domain.ledger.guard import another_topic, stopped_by
+from tidemark.domain.plan.applied import applied
 from tidemark.domain.plan.meanings import known, meanings_after
 from tidemark.domain.plan.schema_plan import (
     Change,
     SchemaPlan,
     Verdict,
     WriterColumns,
-    applied,
     judged_removals,
     plan_schema,
     removals,
+    unapproved,
 )
 from tidemark.domain.plan.table_plan import properties_after, with_table
 from tidemark.engine.access.lake import Lake
@@ -78,7 +80,7 @@ def plan_evolution(contract: Contract, state: TableState, schemas: TopicSchemas)
         columns,
         writers,
         contract.schema_changes,
-        removed=_removed_paths(state),
+        removed=_removed(state, writers),
         settled=settled,
         shape=state.shape,
         upsert=upsert_table_of(contract),
@@ -121,11 +123,11 @@ def removing_ids(
         resolve(w.columns, quoted_parts(path)) for w in schemas.writers for path in needed
     ):
         return frozenset()  # the usual case, before every batch
-    settled = settled_ids(state)
-    unsettled = tuple(w for w in writer_columns(state, schemas) if w.id not in settled)
-    found = removals(columns, unsettled, policy, state.shape.partition_names)
-    gone = judged_removals(found, policy, _removed_paths(state), pinned, upsert)
-    judged = {change.path: change.verdict for change in gone}
+    writers, settled = writer_columns(state, schemas), settled_ids(state)
+    unsettled = tuple(w for w in writers if w.id not in settled)
+    gone = removals(columns, unsettled, policy, state.shape.partition_names)
+    found = unapproved(gone, _removed(state, writers), pinned)
+    judged = {change.path: change.verdict for change in judged_removals(found, policy, pinned, upsert)}
     return frozenset(each.writer.id for each in found if judged.get(each.path) in verdicts)
 
 
@@ -248,9 +250,17 @@ def state_after(state: TableState, changes: Sequence[Change]) -> TableState:
     )
 
 
-def _removed_paths(state: TableState) -> frozenset[str]:
-    """Columns whose removal has been approved."""
-    return frozenset(noted(state.properties, REMOVED))
+def _removed(state: TableState, writers: Collection[WriterColumns]) -> dict[str, int]:
+    """Columns whose removal has been approved, and up to which version; all, where its schema is not there."""
+    versions = {writer.id: writer.version for writer in writers}
+    approved = _approved_removals(state.properties)
+    return {path: versions.get(schema_id, sys.maxsize) for path, schema_id in approved.items()}
+
+
+def _approved_removals(there: Mapping[str, str]) -> dict[str, int]:
+    """Path -> the newest schema that lacked the column; of an earlier Tidemark, which noted paths alone, none."""
+    found = json.loads(there.get(REMOVED, "{}"))
+    return found if isinstance(found, dict) else dict.fromkeys(found, NO_ID)
 
 
 def settled_ids(state: TableState) -> frozenset[int]:
@@ -313,9 +323,9 @@ def _notes(
         settled = {c.schema_id for c in done if c.kind == "incompatible"}
         if settled:
             notes[SETTLED_IDS] = json.dumps(sorted(settled.union(noted(there, SETTLED_IDS))))
-        removed = {".".join(c.path) for c in done if c.kind == "remove_column"}
+        removed = {".".join(c.path): c.upto for c in done if c.kind == "remove_column"}
         if removed:
-            notes[REMOVED] = json.dumps(sorted(removed.union(noted(there, REMOVED))))
+            notes[REMOVED] = json.dumps({**_approved_removals(there), **removed}, sort_keys=True)
         notes |= meanings_after(there, done)
         return {**notes, **history_properties(contract.table, metadata, entry, left, history(state))}
 
