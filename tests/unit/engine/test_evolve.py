@@ -50,7 +50,7 @@ from tidemark.engine.schema.evolve import (
     value_columns,
 )
 from tidemark.engine.schema.history import history
-from tidemark.engine.schema.writer import Writer
+from tidemark.engine.schema.writer import Reading, Writer, writer_of
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
 
 TABLE = "shop.orders"
@@ -79,6 +79,13 @@ def topic(*versions: Any, **unsupported: str) -> TopicSchemas:
         for n, each in enumerate((schema(*v) for v in versions), 1)
     )
     return TopicSchemas(writers=made, unsupported={int(k[1:]): v for k, v in unsupported.items()})
+
+
+def flattened(*versions: Any) -> TopicSchemas:
+    """As ExtractNewRecordState leaves Debezium's changes."""
+    texts = (json.dumps({"type": "record", "name": "Order", "fields": list(v)}) for v in versions)
+    listed = (RegisteredSchema(n, n, "AVRO", text) for n, text in enumerate(texts, 1))
+    return TopicSchemas(writers=tuple(writer_of(each, Reading("debezium_flat")) for each in listed))
 
 
 def contract(**said: Any) -> Contract:
@@ -706,6 +713,34 @@ class TestAColumnThatAWriterDrops:
         lake.evolve(said, schemas, approval=Approval(found.plan.id, "ann", "known"))
         assert removing_ids(said, lake.state(), schemas, "review") == frozenset()
         assert refused_ids(said, lake.state(), schemas) == frozenset()
+
+    @pytest.mark.parametrize(
+        ("part", "adds"),
+        [("pos", "__lsn"), ("pos", "__source_lsn"), ("ts", "__ts_ms"), ("ts", "__source_ts_ms")],
+    )
+    def test_waits_when_the_connector_no_longer_adds_what_orders_the_upsert_table(
+        self, lake: Lake, part: str, adds: str
+    ) -> None:
+        """Given flattened changes and an order by `_cdc`, when a version leaves out what fills it, then its records wait: they would lose to all before. One that never had it drops nothing, nor does one whose order is another."""
+        value = {"envelope": "debezium_flat"}
+        said = contract(value=value, upsert={"keys": ["id"], "order_by": [f"_cdc.{part}"]})
+        told, silent = (*FIRST, field(adds, ["null", "long"])), (*FIRST, field("__op", "string"))
+        lake.evolve(said, flattened(told))
+        both = flattened(told, silent)
+        for other, schemas in (
+            (said, flattened(silent)),
+            (said, flattened(silent, told)),
+            (contract(value=value, upsert=["id"]), both),
+        ):
+            plan = plan_evolution(other, lake.state(), schemas)
+            assert "remove_column" not in {c.kind for c in plan.changes}
+            assert removing_ids(other, lake.state(), schemas, "review") == frozenset()
+        found = lake.evolve(said, both)
+        assert [(c.path, c.verdict, c.schema_id) for c in found.parked] == [(("_cdc", part), "review", 2)]
+        assert "upsert.order_by needs it" in found.parked[0].reason
+        assert removing_ids(said, lake.state(), both, "review") == {2}
+        lake.evolve(said, both, approval=Approval(found.plan.id, "ann", "known"))
+        assert removing_ids(said, lake.state(), both, "review") == frozenset()
 
     def test_is_refused_when_the_partition_spec_needs_it(self, lake: Lake) -> None:
         said, schemas = contract(partition_by=["who"]), topic(FIRST, REMOVED)

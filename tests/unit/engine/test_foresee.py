@@ -306,3 +306,19 @@ def test_what_column_types_do_not_tell_of_a_new_table_is_told_beside_them(lake: 
         "nothing: only null: no column",
         "wide: decimal(45,3) as text",
     ]
+
+
+@pytest.mark.parametrize(("adds", "told"), [("__op", True), ("__lsn", False)])
+def test_an_order_that_no_schema_fills_is_told(lake: Any, adds: str, *, told: bool) -> None:
+    """Given flattened changes without a place, when the upsert table is to go by it, then that Kafka's order decides is no surprise."""
+    fields = [{"name": "id", "type": "long"}, {"name": adds, "type": ["null", "string"]}]
+    text = json.dumps({"type": "record", "name": "R", "fields": fields})
+    lake.platform.schema_registry = {"main": None}
+    lake.registry = lambda _: SimpleNamespace(
+        versions=lambda _: (RegisteredSchema(1, 1, "AVRO", text),), compatibility=lambda _: None
+    )
+    upsert = {"table": "shop.orders_current", "keys": ["id"], "order_by": ["_cdc.pos"]}
+    found = foresee(lake, contract(upsert=upsert, value={"envelope": "debezium_flat"}))
+    assert found.verdict == "apply"
+    findings = [each for each in found.findings if each.startswith("upsert.order_by")]
+    assert ["no schema fills _cdc.pos" in each for each in findings] == [True] * told

@@ -4,7 +4,7 @@ Belongs here: the shape of the envelope, of its flattened form, and of `_cdc`. H
 `connect`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -54,6 +54,8 @@ META = "__"
 _FLATTEN = (
     "as of MongoDB's connector: flatten it with ExtractNewDocumentState, and say envelope: debezium_flat"
 )
+_PLACES = ({"lsn"}, {"change_lsn"}, {"file", "pos"}, {"scn"})
+"""What makes a `pos`, any of them, as decoding does."""
 _BOOKKEEPING = frozenset({"Heartbeat", "TransactionMetadataValue", "SchemaChangeValue", "MessageValue"})
 
 
@@ -173,6 +175,24 @@ def _with_texts(node: Node, kind: ColumnType) -> Node:
 def meta_fields(root: Record) -> tuple[RecordField, ...]:
     """What ExtractNewRecordState has added."""
     return tuple(field for field in root.fields if field.name.startswith(META))
+
+
+def untold(schema: AvroSchema) -> frozenset[str]:
+    """Of the time and the place in `_cdc`, what no flattened record of this schema fills."""
+    root = present(schema.root)
+    if not isinstance(root, Record):
+        return frozenset()
+    there = [field.name for field in meta_fields(root) if part(root, field.name) is not None]
+    names = {name.removeprefix(META).removeprefix("source_") for name in there}
+    filled = {"ts": "ts_ms" in names, "pos": any(names >= each for each in _PLACES)}
+    return frozenset(name for name, is_filled in filled.items() if not is_filled)
+
+
+def without(columns: Struct, parts: Collection[str]) -> Struct:
+    """The columns of a row, `_cdc` without these parts of it."""
+    assert isinstance(CDC.type, Struct)  # noqa: S101 - so it is
+    rest = replace(CDC, type=Struct(tuple(f for f in CDC.type.fields if f.name not in parts)))
+    return Struct(tuple(rest if field.name == CDC.name else field for field in columns.fields))
 
 
 def json_documents(fields: Mapping[str, str] | None, envelope: Envelope, *, truncates: bool) -> JsonDocuments:

@@ -133,6 +133,7 @@ class WriterColumns:
 
     Id 0 stands for the columns that the contract itself declares, or for those of `table`, which is followed.
     Every value is read with those, and with a schema that is `alone`, whoever wrote it. `deleted`: in the registry.
+    `sent`: the columns that it fills, where these are not all.
     """
 
     id: int
@@ -142,6 +143,7 @@ class WriterColumns:
     table: str = ""
     alone: bool = False
     deleted: bool = False
+    sent: Struct | None = None
 
     @property
     def age(self) -> tuple[bool, int]:
@@ -326,13 +328,13 @@ def _removals(fits: _Fitting, columns: Struct, policy: SchemaChanges) -> tuple[R
     since: dict[tuple[str, ...], int] = {}
     there = all_names(columns if policy.add_column == "quarantine" else fits.columns)
     for writer in sorted(fits.sound, key=lambda w: w.version):
-        known = columns if writer.reads_all else before
+        known, sent = columns if writer.reads_all else before, writer.sent or writer.columns
         if known is not None:
-            missing = (d for d in _differences(writer.columns, known) if d.kind == "missing")
+            missing = (d for d in _differences(sent, known) if d.kind == "missing")
             theirs = [d for d in missing if d.doc != EXTRA_DOC]  # an object that was closed has lost no field
             since = {d.path: _since(since, d.path, writer.version) for d in theirs}
             found += [Removal(writer, d.path, d.wanted, since[d.path]) for d in theirs if d.dotted in there]
-        before = extended(before, writer.columns) if before else writer.columns
+        before = extended(before, sent) if before else sent
     return tuple(found)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from tidemark.domain.columns.layout import layout_faults
 from tidemark.domain.columns.types import Struct, table_columns
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
-from tidemark.domain.config.upsert import upsert_tables
+from tidemark.domain.config.upsert import upsert_table_of, upsert_tables
 from tidemark.domain.lineage.marts import downstream
 from tidemark.domain.plan.applied import applied
 from tidemark.domain.plan.comments import lost_notes
@@ -20,7 +20,7 @@ from tidemark.engine.ingest.executable_rules import unfit_rules
 from tidemark.engine.ingest.ready import way_out_if_empty, without_schema
 from tidemark.engine.marts import read_project
 from tidemark.engine.preview.sample import sample as take_sample
-from tidemark.engine.schema.evolve import plan_evolution, value_columns
+from tidemark.engine.schema.evolve import is_untold, plan_evolution, value_columns
 from tidemark.engine.schema.keys import key_fault, untold_keys
 from tidemark.engine.schema.subjects import subjects_of
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
@@ -107,6 +107,7 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0, rules: bool = Tr
             *unread,
             *_ways_of_reading(found, schemas),
             *_without_rows(state, plan),
+            *_untold_order(contract, schemas),
             *_lost_notes(contract, columns, schemas),
             *whole.findings,
         )
@@ -187,6 +188,18 @@ def _without_rows(state: TableState, plan: SchemaPlan | None) -> list[str]:
     declared = [c for c in plan.changes if c.kind == "incompatible" and not c.schema_id] if plan else []
     way_out = way_out_if_empty(state) if declared else ""
     return [way_out] if way_out else []
+
+
+def _untold_order(contract: Contract, schemas: TopicSchemas) -> list[str]:
+    """Order columns that none of Debezium's flattened changes has ever filled."""
+    current = upsert_table_of(contract)
+    order = current.order if current and schemas.writers else ()
+    return [
+        f"upsert.order_by: no schema fills {'.'.join(path)}, which takes a field that the connector adds "
+        "(`add.fields`): the next column decides, in the end Kafka's order"
+        for path in order
+        if all(is_untold(writer, path) for writer in schemas.writers)
+    ]
 
 
 def _lost_notes(contract: Contract, columns: Struct | None, schemas: TopicSchemas) -> list[str]:

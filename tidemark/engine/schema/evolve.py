@@ -13,11 +13,13 @@ from typing import Any, cast
 from pyiceberg.table.metadata import TableMetadata
 
 from tidemark.domain.columns.layout import resolve
+from tidemark.domain.columns.names import Path
 from tidemark.domain.columns.partitioning import quoted_parts
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct, as_text, holds_variant, table_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Overtaken, Refused
+from tidemark.domain.formats.debezium import CDC, without
 from tidemark.domain.ledger.guard import another_topic, stopped_by
 from tidemark.domain.plan.applied import applied
 from tidemark.domain.plan.meanings import known, meanings_after
@@ -39,6 +41,7 @@ from tidemark.engine.decode.decoding import NO_ID
 from tidemark.engine.schema.alter import Notes, alter
 from tidemark.engine.schema.by_hand import reviewed
 from tidemark.engine.schema.history import Entry, begun, history, history_properties, noted, unfinished
+from tidemark.engine.schema.writer import Writer
 from tidemark.engine.schema.writers import VARIANT_FORMAT, TopicSchemas, read_schemas
 from tidemark.engine.table.takeover import renaming
 
@@ -74,7 +77,8 @@ class Evolution:
 
 def plan_evolution(contract: Contract, state: TableState, schemas: TopicSchemas) -> SchemaPlan:
     """What the table lacks for the registered writers, judged by the contract. Pure reading."""
-    writers, columns, settled = writer_columns(state, schemas), value_columns(state), settled_ids(state)
+    upsert, columns, settled = upsert_table_of(contract), value_columns(state), settled_ids(state)
+    writers = writer_columns(state, schemas, upsert.order if upsert else ())
     plan = plan_schema(
         contract.table,
         columns,
@@ -83,7 +87,7 @@ def plan_evolution(contract: Contract, state: TableState, schemas: TopicSchemas)
         removed=_removed(state, writers),
         settled=settled,
         shape=state.shape,
-        upsert=upsert_table_of(contract),
+        upsert=upsert,
     )
     clashing = {c.schema_id for c in plan.changes if c.kind == "incompatible"} | settled
     sound = [w for w in writers if w.id not in clashing]
@@ -120,10 +124,12 @@ def removing_ids(
     decisive = (*upsert.keys, *upsert.order) if upsert else ()
     needed = [path for path in (*pinned, *decisive) if path[0] != KAFKA_COLUMN.name]
     if policy.remove_column == "apply" and all(
-        resolve(w.columns, quoted_parts(path)) for w in schemas.writers for path in needed
+        resolve(w.columns, quoted_parts(path)) and not is_untold(w, path)
+        for w in schemas.writers
+        for path in needed
     ):
         return frozenset()  # the usual case, before every batch
-    writers, settled = writer_columns(state, schemas), settled_ids(state)
+    settled, writers = settled_ids(state), writer_columns(state, schemas, upsert.order if upsert else ())
     unsettled = tuple(w for w in writers if w.id not in settled)
     gone = removals(columns, unsettled, policy, state.shape.partition_names)
     found = unapproved(gone, _removed(state, writers), pinned)
@@ -268,9 +274,17 @@ def settled_ids(state: TableState) -> frozenset[int]:
     return frozenset(noted(state.properties, SETTLED_IDS)) - {NO_ID}
 
 
-def writer_columns(state: TableState, schemas: TopicSchemas) -> list[WriterColumns]:
+def is_untold(writer: Writer, path: Path) -> bool:
+    """Whether a column is a part of `_cdc` that the writer has, as all of Debezium's have, and never fills."""
+    return path[0] == CDC.name and path[-1] in writer.untold
+
+
+def writer_columns(
+    state: TableState, schemas: TopicSchemas, order: Collection[Path] = ()
+) -> list[WriterColumns]:
     """The writers as the planner needs them, those without columns too.
 
+    Whoever fills no column of `order` does not send it; where one schema alone is read, nobody knows who did before.
     While the upgrade to format 3 waits for its approval, what would be a VARIANT is text: the table knows none yet.
     """
     if schemas.plain is not None:
@@ -278,9 +292,15 @@ def writer_columns(state: TableState, schemas: TopicSchemas) -> list[WriterColum
     version, alone = state.shape.format_version, schemas.framing == "bare"
     known = [
         WriterColumns(
-            w.id, w.version, storable(version, w.columns), alone=alone, deleted=w.id in schemas.deleted
+            w.id,
+            w.version,
+            storable(version, w.columns),
+            alone=alone,
+            deleted=w.id in schemas.deleted,
+            sent=without(storable(version, w.columns), left) if left and not alone else None,
         )
         for w in schemas.writers
+        for left in [[path[-1] for path in order if is_untold(w, path)]]
     ]
     return [*known, *(WriterColumns(i, 0, Struct(()), why) for i, why in schemas.unsupported.items())]
 

@@ -11,7 +11,7 @@ from tidemark.domain.columns.types import Struct
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats import json_schema, protobuf_columns
 from tidemark.domain.formats.avro import Note, parse
-from tidemark.domain.formats.debezium import Envelope, avro_columns, is_bookkeeping
+from tidemark.domain.formats.debezium import Envelope, avro_columns, is_bookkeeping, untold
 from tidemark.domain.formats.json_columns import columns as json_columns
 from tidemark.domain.formats.json_columns import with_variants
 from tidemark.domain.formats.protobuf_columns import ProtobufMessage
@@ -28,13 +28,17 @@ KEPT = 4096
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """One registered writer schema and its columns; `notes` are what the plan tells of how it is read."""
+    """One registered writer schema and its columns; `notes` are what the plan tells of how it is read.
+
+    `untold` are parts of `_cdc` that no record of it fills.
+    """
 
     id: int
     version: int
     schema: WriterSchema
     columns: Struct
     notes: tuple[Note, ...] = ()
+    untold: frozenset[str] = frozenset()
 
 
 class NoRows(Exception):
@@ -106,7 +110,8 @@ def _read(version: RegisteredSchema, reading: Reading) -> Writer:
     if connect and is_bookkeeping(schema.name):
         raise NoRows
     found = avro_columns(schema, envelope)
-    return Writer(version.id, version.version, schema, found.struct, found.notes)
+    left = untold(schema) if envelope == "debezium_flat" else frozenset()
+    return Writer(version.id, version.version, schema, found.struct, found.notes, left)
 
 
 def of_message(
