@@ -32,7 +32,7 @@ class Lake:
 
     def __init__(self, folder: Path) -> None:
         self.catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
-        self.platform = SimpleNamespace(catalog=SimpleNamespace(type="sql", name="lake"))
+        self.platform = SimpleNamespace(catalog=SimpleNamespace(type="sql", name="lake"), schema_registry={})
         self.configuration = SimpleNamespace(contracts=(), origins={})
         self.loaded = lambda _: False
 
@@ -322,3 +322,18 @@ def test_an_order_that_no_schema_fills_is_told(lake: Any, adds: str, *, told: bo
     assert found.verdict == "apply"
     findings = [each for each in found.findings if each.startswith("upsert.order_by")]
     assert ["no schema fills _cdc.pos" in each for each in findings] == [True] * told
+
+
+def test_keys_of_several_schema_ids_are_told_where_their_bytes_tell_rows_apart(lake: Any) -> None:
+    """Given an upsert table by `_kafka.key`, when the key's schema got a second version, then the rows that come twice are no surprise."""
+    lake.platform.schema_registry = {"main": None}
+    texts = (
+        '{"type": "record", "name": "K", "fields": []}',
+        '{"type": "record", "name": "K", "fields": [], "doc": "2"}',
+    )
+    versions = tuple(RegisteredSchema(n + 6, n, "AVRO", text) for n, text in enumerate(texts, 1))
+    for known, told in ((versions, ["orders-key has schema ids 7, 8:"]), (versions[:1], [])):
+        lake.registry = lambda _, known=known: SimpleNamespace(versions=lambda _: known)
+        found = foresee(lake, contract(upsert={"table": "shop.orders_current", "keys": ["_kafka.key"]}))
+        assert found.verdict == "apply"
+        assert [text in each for text, each in zip(told, found.findings, strict=True)] == [True] * len(told)

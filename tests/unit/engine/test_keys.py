@@ -13,7 +13,7 @@ from tidemark.domain.formats.debezium import CDC
 from tidemark.domain.formats.json_nodes import EXTRA
 from tidemark.domain.formats.protobuf_columns import MEANINGS
 from tidemark.engine.access.registry import RegisteredSchema
-from tidemark.engine.schema.keys import key_decoding, key_fault, untold_keys
+from tidemark.engine.schema.keys import ids_in_keys, key_decoding, key_fault, untold_keys
 
 TABLE = Struct((Field("_id", LONG), Field("note", STRING), Field(EXTRA, STRING), CDC, KAFKA_COLUMN))
 
@@ -190,3 +190,27 @@ def test_a_keys_timestamp_has_the_digits_of_its_column() -> None:
     plain = Struct((Field("_id", LONG), Field("at", LONG), CDC, KAFKA_COLUMN))
     with pytest.raises(Stopped, match="column at is long"):
         key_decoding(lake, Contract.model_validate(said), plain)
+
+
+@pytest.mark.parametrize(
+    ("keys", "kind", "texts", "ids"),
+    [
+        (["_kafka.key"], "AVRO", [key_of("Key", "_id"), key_of("Key", "_id", "shop")], [1, 2]),
+        (["_kafka.key"], "AVRO", [key_of("CustomerKey", "_id"), key_of("OrderKey", "_id")], []),
+        (["_kafka.key"], "AVRO", ['"int"', '"long"'], [1, 2]),
+        (["_kafka.key"], "JSON", ['{"type": "integer"}', '{"type": "string"}'], [1, 2]),
+        (["_kafka.key"], "PROTOBUF", [messages("Key"), messages("Key", "Part")], [1, 2]),
+        (["_kafka.key"], "PROTOBUF", [messages("OrderKey"), messages("UserKey")], []),
+        (["_id"], "AVRO", [key_of("Key", "_id"), key_of("Key", "_id", "shop")], []),
+    ],
+)
+def test_ids_that_make_another_key_of_the_same_one_are_known(
+    keys: list[str], kind: str, texts: list[str], ids: list[int]
+) -> None:
+    """Rule: where the bytes of keys tell rows apart, the registry's header does too; keys of several types are to differ."""
+    lake = listing(*(RegisteredSchema(n, n, kind, text) for n, text in enumerate(texts, 1)))
+    lake.platform = SimpleNamespace(schema_registry={"main": None})
+    said = Contract.model_validate({"topic": "shop", "table": "shop.orders", "upsert": {"keys": keys}})
+    assert ids_in_keys(lake, said) == ids
+    lake.platform.schema_registry = {}
+    assert ids_in_keys(lake, said) == []

@@ -21,7 +21,7 @@ from tidemark.engine.ingest.ready import way_out_if_empty, without_schema
 from tidemark.engine.marts import read_project
 from tidemark.engine.preview.sample import sample as take_sample
 from tidemark.engine.schema.evolve import is_untold, plan_evolution, value_columns
-from tidemark.engine.schema.keys import key_fault, untold_keys
+from tidemark.engine.schema.keys import ids_in_keys, key_fault, untold_keys
 from tidemark.engine.schema.subjects import subjects_of
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
 from tidemark.engine.table.absent import gone, replaced
@@ -108,6 +108,7 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0, rules: bool = Tr
             *_ways_of_reading(found, schemas),
             *_without_rows(state, plan),
             *_untold_order(contract, schemas),
+            *_ids_in_keys(lake, contract),
             *_lost_notes(contract, columns, schemas),
             *whole.findings,
         )
@@ -200,6 +201,16 @@ def _untold_order(contract: Contract, schemas: TopicSchemas) -> list[str]:
         for path in order
         if all(is_untold(writer, path) for writer in schemas.writers)
     ]
+
+
+def _ids_in_keys(lake: Lake, contract: Contract) -> list[str]:
+    """What the registry's header of keys makes of rows that are told apart by `_kafka.key`."""
+    ids = ", ".join(map(str, ids_in_keys(lake, contract)))
+    says = (
+        f"upsert: _kafka.key is all bytes of a key, and {contract.topic}-key has schema ids {ids}: a key that is "
+        "written with another id is another row, and its tombstone deletes no row of the id before"
+    )
+    return [says] if ids else []
 
 
 def _lost_notes(contract: Contract, columns: Struct | None, schemas: TopicSchemas) -> list[str]:

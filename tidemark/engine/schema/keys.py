@@ -7,23 +7,24 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import get_args
 
 from tidemark.domain.columns.layout import resolve
 from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.columns.types import BINARY, KAFKA_COLUMN, STRING, ColumnType, Field, Struct
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.domain.formats import json_schema, protobuf_columns
 from tidemark.domain.formats.avro import AvroSchema, parse
 from tidemark.domain.formats.avro_columns import WHOLE_VALUE, columns
-from tidemark.domain.formats.avro_nodes import LeafKind, Record
+from tidemark.domain.formats.avro_nodes import LEAF_KINDS, Record
 from tidemark.domain.formats.debezium import has_rows
 from tidemark.domain.formats.json_columns import JsonDocuments, node_of
 from tidemark.domain.formats.json_columns import columns as json_columns
 from tidemark.domain.formats.json_nodes import Object, Property
 from tidemark.domain.formats.key_columns import OURS, check_types, key_targets, named_parts
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import asked
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.decode.decoding import NO_ID, Decoding, Format, KeyDecoding, WriterSchema
 from tidemark.engine.decode.key import KEY_PAYLOAD
@@ -88,6 +89,23 @@ def untold_keys(lake: Lake, contract: Contract, table: Struct) -> list[str]:
     key = key_decoding(lake, contract, table)
     told = {KAFKA_COLUMN.name, *(key.columns if key else ())}
     return [each for each in contract.upsert.keys if column_parts(each)[0] not in told]
+
+
+def ids_in_keys(lake: Lake, contract: Contract) -> list[int]:
+    """Several schema ids of keys of one record type, where the upsert table goes by the bytes of keys; else none.
+
+    Silent when the registry does not answer.
+    """
+    current = upsert_table_of(contract)
+    by_bytes = current is not None and (KAFKA_COLUMN.name, "key") in current.keys
+    if not by_bytes or contract.cluster not in lake.platform.schema_registry:
+        return []
+    listed, _ = asked(lambda: lake.registry(contract.cluster).versions(f"{contract.topic}-key"))
+    ids: dict[str | None, list[int]] = {}
+    for version in in_order([listed or ()]):
+        for name in {None if each in LEAF_KINDS else each for each in type_names(version)}:
+            ids.setdefault(name, []).append(version.id)
+    return next((sorted(each) for each in ids.values() if len(each) > 1), [])
 
 
 def _decoding(lake: Lake, contract: Contract, table: Struct) -> KeyDecoding | None:
@@ -231,7 +249,7 @@ def _of_one_type(
 def _key_names(version: RegisteredSchema, chosen: Mapping[int, str]) -> set[str]:
     """The record types of a key's schema; of a Protobuf file the one message that is read as a key."""
     names = (chosen.get(version.id),) if version.type == "PROTOBUF" else type_names(version)
-    return {name for name in names if name} - set(get_args(LeafKind))
+    return {name for name in names if name} - LEAF_KINDS
 
 
 @dataclass(frozen=True, slots=True)
