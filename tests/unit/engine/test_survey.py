@@ -13,7 +13,15 @@ from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.plan.proposal import Keys, Seen, Sizes, propose
 from tidemark.engine.access.registry import RegisteredSchema
-from tidemark.engine.preview.survey import Record, _guessed, _key_format, _of_registry, _registered, survey
+from tidemark.engine.preview.survey import (
+    Record,
+    _guessed,
+    _key_format,
+    _of_registry,
+    _registered,
+    in_payload,
+    survey,
+)
 
 ROW = {"id": 1, "name": "n"}
 SOURCE = {"db": "x", "table": "t", "lsn": 1}
@@ -94,6 +102,41 @@ def test_documents_that_are_not_all_changes_are_columns_as_they_are(documents):
     made = proposed(*documents)
     assert "envelope" not in made.contract["value"]
     assert made.contract["value"]["fields"].keys() <= {name for each in documents for name in each}
+
+
+def wrapped(payload, schema=None):
+    return {"schema": schema or {"type": "struct", "fields": []}, "payload": payload}
+
+
+def test_documents_that_carry_connects_schema_are_told_what_opens_them():
+    """Given documents of a connector that is not Debezium's, then the contract loads what is there, and the way to columns is named."""
+    made = proposed(wrapped(ROW), wrapped(None))
+    assert made.contract["value"]["fields"].keys() == {"schema", "payload"}
+    [said] = [each.text for each in made.reasons if "Kafka Connect" in each.text]
+    assert "`envelope: debezium_flat`" in said
+    assert not any("Kafka Connect" in each.text for each in proposed(ROW, wrapped(ROW)).reasons)
+
+
+@pytest.mark.parametrize(
+    ("value", "documents", "told"),
+    [
+        ({"fields": {"id": "bigint"}}, [wrapped(ROW), wrapped(None)], True),
+        ({"fields": {"id": "bigint"}}, [{"schema": None, "payload": ROW}], True),
+        ({"fields": {"id": "bigint"}}, [wrapped(ROW), ROW], False),
+        ({"fields": {"id": "bigint"}}, [{**wrapped(ROW), "id": 1}], False),
+        ({"fields": {"id": "bigint"}}, [1], False),
+        ({"fields": {"id": "bigint"}}, [wrapped("text")], False),
+        ({"fields": {"id": "bigint"}}, [], False),
+        ({"fields": {"payload": "struct<id: bigint>"}}, [wrapped(ROW)], False),
+        ({"fields": {"id": "bigint"}, "envelope": "debezium_flat"}, [wrapped(ROW)], False),
+        ({}, [wrapped(ROW)], False),
+    ],
+)
+def test_columns_that_would_all_be_null_are_told(value, documents, told):
+    """Given fields that are declared for what is in the payload, then nothing is loaded as NULL without a word."""
+    said = Contract.model_validate({"topic": "t", "table": "lake.t", "value": {"format": "json", **value}})
+    found = in_payload(said, [json.dumps(each).encode() for each in documents])
+    assert ["every column would be NULL" in each for each in found] == [True] * told
 
 
 def test_documents_without_any_field_that_has_one_type_are_told_to_be_one_column():

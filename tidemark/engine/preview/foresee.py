@@ -19,7 +19,9 @@ from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.executable_rules import unfit_rules
 from tidemark.engine.ingest.ready import way_out_if_empty, without_schema
 from tidemark.engine.marts import read_project
+from tidemark.engine.preview.newest_offsets import newest
 from tidemark.engine.preview.sample import sample as take_sample
+from tidemark.engine.preview.survey import in_payload, sampled
 from tidemark.engine.schema.evolve import is_untold, plan_evolution, value_columns
 from tidemark.engine.schema.keys import ids_in_keys, key_fault, untold_keys
 from tidemark.engine.schema.subjects import subjects_of
@@ -29,6 +31,8 @@ from tidemark.engine.table.first_load import not_append
 from tidemark.engine.table.folder import folder_fault
 from tidemark.engine.table.takeover import adoption, releases, renaming
 
+_OPENED = 100
+"""Documents of a sample that are looked at as they came."""
 Verdict = Literal["nothing", "apply", "review", "impossible"]
 
 
@@ -109,6 +113,7 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0, rules: bool = Tr
             *_without_rows(state, plan),
             *_untold_order(contract, schemas),
             *_ids_in_keys(lake, contract),
+            *(_in_payload(lake, contract, sample) if decoded and decoded["records"] else ()),
             *_lost_notes(contract, columns, schemas),
             *whole.findings,
         )
@@ -211,6 +216,14 @@ def _ids_in_keys(lake: Lake, contract: Contract) -> list[str]:
         "written with another id is another row, and its tombstone deletes no row of the id before"
     )
     return [says] if ids else []
+
+
+def _in_payload(lake: Lake, contract: Contract, records: int) -> list[str]:
+    if contract.value.format != "json":
+        return []
+    topic = lake.topic(contract, one_of_many=True)
+    found = sampled(lake, topic, contract.cluster, newest(topic, min(records, _OPENED)))
+    return in_payload(contract, [record.value for record in found if record.value is not None])
 
 
 def _lost_notes(contract: Contract, columns: Struct | None, schemas: TopicSchemas) -> list[str]:

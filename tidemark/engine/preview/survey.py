@@ -45,6 +45,10 @@ _UNREAD = (
     "none of the {:,} offsets of the topic gave a committed record within {:.0f} s, and the registry has no schema for "
     "it: nothing tells what it holds"
 )
+_WRAPPED = (
+    "the documents carry Kafka Connect's schema, and their fields are in `payload`: `envelope: debezium_flat` reads "
+    "these as columns, declared in `value.fields`, with a `_cdc` that says u, or d where the payload is null"
+)
 
 
 _WITHOUT_IDS = frozenset({"schema", "version", "message"})
@@ -232,13 +236,26 @@ def _guessed(lake: Lake, cluster: str, values: Sequence[bytes]) -> _Value:
     if all(document is not _NOT_JSON for document in documents):
         envelope, rows = _unwrapped(documents)
         value, columns, reasons, sampled = _json_columns(rows)
+        if not envelope and all(map(_is_wrapped, documents)):
+            reasons = (Reason("note", _WRAPPED), *reasons)
         return {**value, **envelope}, columns, reasons, sampled
     if all(_is_text(value) for value in values):
         return {"format": "string"}, Struct((Field("value", STRING),)), (), []
     return {"format": "raw"}, Struct((Field("value", BINARY),)), (), []
 
 
+def in_payload(contract: Contract, values: Sequence[bytes]) -> list[str]:
+    """Where all documents carry Connect's schema and no declared column is in them: each would be NULL in every row."""
+    fields, envelope = contract.value.fields or {}, contract.value.envelope
+    declares = contract.value.format == "json" and envelope == "none" and fields
+    if not declares or not values or fields.keys() & _CONNECT:
+        return []
+    wrapped = all(_is_wrapped(_json(value)) for value in values)
+    return [f"value.fields: every column would be NULL: {_WRAPPED}"] if wrapped else []
+
+
 _NOT_JSON = object()
+_CONNECT = {"schema", "payload"}
 
 
 def _json(value: bytes) -> Any:
@@ -246,6 +263,11 @@ def _json(value: bytes) -> Any:
         return parse(value)
     except JsonFault:
         return _NOT_JSON
+
+
+def _is_wrapped(document: Any) -> bool:
+    _, payload = opened(document)
+    return payload is not document and (payload is None or isinstance(payload, dict))
 
 
 def _is_text(value: bytes) -> bool:
