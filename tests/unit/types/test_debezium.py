@@ -15,7 +15,14 @@ from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats import avro
 from tidemark.domain.formats.avro_columns import columns
 from tidemark.domain.formats.connect import is_zoned_time
-from tidemark.domain.formats.debezium import CDC, avro_columns, is_bookkeeping, json_documents, with_texts
+from tidemark.domain.formats.debezium import (
+    CDC,
+    avro_columns,
+    is_bookkeeping,
+    json_documents,
+    untold,
+    with_texts,
+)
 
 TIME, CONNECT = debezium.TIME, debezium.CONNECT
 
@@ -112,6 +119,23 @@ def test_a_default_that_a_column_of_the_type_cannot_hold_is_told_and_ignored(nam
         notes = avro_columns(schema, "debezium_flat").notes
         assert [note.path for note in notes if note.text.startswith("default ignored: ")] == told
         assert (schema.root.fields[-1].default is None) == bool(told)
+
+
+@pytest.mark.parametrize(
+    ("adds", "left"),
+    [
+        ([], {"ts", "pos"}),
+        (["__op", "lsn", "ts_ms"], {"ts", "pos"}),
+        (["__source_ts_ms", "__scn"], set()),
+        (["__ts_ms", "__source_change_lsn"], set()),
+        (["__file"], {"ts", "pos"}),
+        (["__file", "__pos"], {"ts"}),
+    ],
+)
+def test_what_a_flattened_record_does_not_tell_of_its_change_is_known_from_its_schema(adds, left):
+    row = debezium.row_schema(dict.fromkeys(adds, "long"))
+    row["fields"].append({"name": "__lsn", "type": "null"})
+    assert untold(parsed(row)) == left
 
 
 def test_names_of_connect_mean_nothing_in_other_topics():
