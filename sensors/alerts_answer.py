@@ -35,7 +35,7 @@ class Cursor:
 
     `red`: the checks that are red, each with a digest of what was told about it. `stopped`: the same of what
     failed (see `_again`) at a step, with the times of the failure that was told and of the last one.
-    `late`: the runs of the last minute before `since` that were looked at.
+    `late`: the runs of the last minute before `since`, and of later, that were looked at.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -56,7 +56,8 @@ def post(context: dg.SensorEvaluationContext, webhook: str) -> dg.SkipReason:
     """One message for all that is new; while the webhook does not take it, it is tried again at every tick."""
     instance = context.instance
     cursor = cursor_of(Cursor, context.cursor, lambda now: Cursor(now, now))
-    found = [*_failed_runs(instance, cursor), *_red_checks(context, cursor)]
+    now = datetime.now(UTC).timestamp()
+    found = [*_failed_runs(instance, cursor, now), *_red_checks(context, cursor, now)]
     if found:
         logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs each address, and this one is a secret
         try:
@@ -70,13 +71,13 @@ def post(context: dg.SensorEvaluationContext, webhook: str) -> dg.SkipReason:
     return dg.SkipReason(f"{counted(len(found), 'alert')} posted")
 
 
-def _failed_runs(instance: dg.DagsterInstance, cursor: Cursor) -> Iterator[Alert]:
+def _failed_runs(instance: dg.DagsterInstance, cursor: Cursor, now: float) -> Iterator[Alert]:
     records = changed(instance, [DagsterRunStatus.FAILURE], cursor.since, cursor.late, AT_ONCE)
     told = cursor.since - APART
     for record in records:
         cursor.late[change_of(record.dagster_run)] = changed_at(record)
-        cursor.since = max(cursor.since, changed_at(record))
-        at = record.end_time or changed_at(record)
+        cursor.since = max(cursor.since, min(changed_at(record), now))
+        at = min(record.end_time or changed_at(record), now)
         # else it is told, and changed because somebody gave it a tag, or of another project on this instance
         if at > told and is_ours(record.dagster_run):
             yield from _of_run(instance, record.dagster_run, cursor, at)
@@ -151,7 +152,7 @@ def _made_at(made: dg.AssetMaterialization, told: float) -> float:
     return committed.value if isinstance(committed, dg.TimestampMetadataValue) else 0.0
 
 
-def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor) -> Iterator[Alert]:
+def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor, now: float) -> Iterator[Alert]:
     """The checks whose newest evaluation is red and says something else than what was told."""
     graph = context.repository_def.asset_graph if context.repository_def else None
     keys = sorted(graph.asset_check_keys, key=str) if graph else []
@@ -164,7 +165,7 @@ def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor) -> Iterator
         event = entry.dagster_event
         if entry.timestamp <= after or event is None or event.event_type_value != "ASSET_CHECK_EVALUATION":
             continue
-        cursor.checked = max(cursor.checked, entry.timestamp)
+        cursor.checked = max(cursor.checked, min(entry.timestamp, now))
         found = event.asset_check_evaluation_data
         name = found.asset_check_key.to_user_string()
         if found.passed:

@@ -1,7 +1,8 @@
 """Runs that changed since a moment. Dagster may write that one did after it has written of a later change of another.
 
 Its records bear the time of the event and come when that is stored: whoever asks only for what is later than the latest
-that was seen passes those by for ever.
+that was seen passes those by for ever. The time is by the clock of the machine that ran it, which may be ahead: a cursor is never
+moved beyond its tick, else those of other machines are passed by until their clocks catch up.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,7 +22,7 @@ def changed(
     late: Mapping[str, float],
     limit: int,
 ) -> list[RunRecord]:
-    """Those shortly before and at `since` that are not among `late`, and the first of those later."""
+    """Those shortly before and at `since` and the first of those later, without those among `late`."""
     at = datetime.fromtimestamp(since, UTC)
     before = at - timedelta(seconds=LATE), at + timedelta(microseconds=1)
 
@@ -29,8 +30,9 @@ def changed(
         wanted = RunsFilter(statuses=list(statuses), updated_after=after, updated_before=until)
         return instance.get_run_records(wanted, limit=most, order_by="update_timestamp", ascending=True)
 
-    missed = [each for each in found(*before, None) if change_of(each.dagster_run) not in late]
-    return [*missed, *found(at, None, limit)]
+    ahead = sum(each > since for each in late.values())
+    both = [*found(*before, None), *found(at, None, limit + ahead)]
+    return [each for each in both if change_of(each.dagster_run) not in late]
 
 
 def change_of(run: DagsterRun) -> str:

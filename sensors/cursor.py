@@ -80,6 +80,7 @@ class Cache:
 
     `down`: Kafka clusters that do not answer, by name, and the `CATALOG`, each with the tick that first found it so.
     `turn`: where a tick had no time for all tables, the last one that it took.
+    `ahead`: runs that were taken into account and ended later than `runs_until`, by a clock that is ahead.
     """
 
     tables: dict[str, Entry] = field(default_factory=dict)
@@ -87,6 +88,7 @@ class Cache:
     listed_at: datetime | None = None
     down: dict[str, datetime] = field(default_factory=dict)
     turn: str = ""
+    ahead: dict[str, datetime] = field(default_factory=dict)
 
     def entry(self, table: str) -> Entry:
         """The entry of a table, made on first use."""
@@ -111,6 +113,7 @@ def dump(cache: Cache) -> str:
         "l": _seconds(cache.listed_at),
         **({"k": {name: _seconds(at) for name, at in cache.down.items()}} if cache.down else {}),
         **({"n": cache.turn} if cache.turn else {}),
+        **({"h": {run: at.timestamp() for run, at in cache.ahead.items()}} if cache.ahead else {}),
         "t": tables,
     }
     text = json.dumps(content, separators=(",", ":"))
@@ -126,7 +129,9 @@ def parse(cursor: str | None) -> Cache:
             return Cache()
         tables = {str(table): _entry_from_json(each) for table, each in content["t"].items()}
         down = {str(name): _moment(at) for name, at in content.get("k", {}).items()}
-        return Cache(tables, _time(content["u"]), _time(content["l"]), down, str(content.get("n", "")))
+        ahead = {str(run): _moment(at) for run, at in content.get("h", {}).items()}
+        turn = str(content.get("n", ""))
+        return Cache(tables, _time(content["u"]), _time(content["l"]), down, turn, ahead)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, zlib.error):
         return Cache()
 

@@ -31,6 +31,7 @@ class Ended:
     `well`: it did all that it was asked for, and Dagster knows.
     """
 
+    run_id: str
     tables: frozenset[str]
     at: datetime
     stopped: Mapping[str, State]
@@ -96,9 +97,13 @@ def under_way(
 
 
 def ended(
-    instance: dg.DagsterInstance, pool: str, tables: Collection[str], after: datetime | None
+    instance: dg.DagsterInstance,
+    pool: str,
+    tables: Collection[str],
+    after: datetime | None,
+    known: Collection[str] = (),
 ) -> tuple[Sequence[Ended], datetime | None]:
-    """The runs that ended after `after`, oldest first, at most AT_ONCE.
+    """The runs that ended after `after`, oldest first, at most AT_ONCE, without those whose ids are `known`.
 
     And the end of the newest run that was skipped because it holds another pool.
     """
@@ -108,7 +113,7 @@ def ended(
         at = datetime.fromtimestamp(record.end_time or 0, UTC)
         if pool not in pools_of(record.dagster_run):
             passed = max(passed or at, at)
-        elif record.end_time and (after is None or at > after):
+        elif record.end_time and (after is None or at > after) and record.dagster_run.run_id not in known:
             found.append(_ended(instance, record, tables))
             if len(found) == AT_ONCE:
                 break
@@ -165,7 +170,7 @@ def _ended(instance: dg.DagsterInstance, record: dg.RunRecord, tables: Collectio
     if run.status == DagsterRunStatus.FAILURE:  # one that was executed again has its parent's tags
         stopped = stopped_of(run.tags) or dict.fromkeys(unfinished(instance, run.run_id, own), "failed")
     at = datetime.fromtimestamp(record.end_time or 0, UTC)
-    return Ended(frozenset(own), at, stopped, run.is_success)
+    return Ended(run.run_id, frozenset(own), at, stopped, run.is_success)
 
 
 def _tables(run: dg.DagsterRun, tables: Collection[str]) -> set[str]:

@@ -41,7 +41,7 @@ class Cursor:
     """`since`: when the last told run had changed. `begun`: runs whose START was told and whose end was not.
 
     `told`: events that were sent of `telling`, a run and its status, when the time of a tick was over.
-    `late`: those of the last minute before `since` that were told, with the time of the change.
+    `late`: those of the last minute before `since`, and of later, that were told, with the time of the change.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -64,7 +64,7 @@ def tell(context: dg.SensorEvaluationContext, resource: LakeResource) -> dg.Skip
     So is one that the endpoint refuses, until it takes another one in the same tick: else all is refused, not this one.
     """
     cursor = cursor_of(Cursor, context.cursor, Cursor)
-    before = cursor.to_json()
+    before, now = cursor.to_json(), datetime.now(UTC).timestamp()
     try:
         configuration = resource.configuration
     except ConfigurationError as error:
@@ -85,7 +85,7 @@ def tell(context: dg.SensorEvaluationContext, resource: LakeResource) -> dg.Skip
                     refused = _send(context, speaker, activity)
                     sent, refusal = sent + (not refused), refused or refusal
                     cursor.telling, cursor.told = telling, number
-                _move(cursor, record)
+                _move(cursor, record, now)
     except Exception as error:  # noqa: BLE001 - whatever a transport raises: lineage waits, nothing else does
         says = redact_text(f"{type(error).__name__}: {error}")
         context.log.warning("OpenLineage cannot be told, it is tried again: %s", says)
@@ -121,10 +121,10 @@ def _changed(instance: dg.DagsterInstance, cursor: Cursor) -> list[RunRecord]:
     return changed(instance, [DagsterRunStatus.STARTED, *_ENDS], cursor.since, cursor.late, AT_ONCE)
 
 
-def _move(cursor: Cursor, record: RunRecord) -> None:
+def _move(cursor: Cursor, record: RunRecord, now: float) -> None:
     run = record.dagster_run
     cursor.late[change_of(run)] = changed_at(record)
-    cursor.since = max(cursor.since, changed_at(record))
+    cursor.since = max(cursor.since, min(changed_at(record), now))
     if run.status is DagsterRunStatus.STARTED and run.run_id not in cursor.begun:
         cursor.begun.append(run.run_id)
     elif run.status in _ENDS and run.run_id in cursor.begun:

@@ -72,7 +72,7 @@ class Tick(ABC):
         pool = pool_of(self.lane_name)
         leaving = self.now - run_length_of(self.lane, self.contracts) + self.lane.poll
         runs = under_way(self.instance, pool, names, leaving)
-        over, passed = ended(self.instance, pool, names, self.cache.runs_until)
+        over, passed = ended(self.instance, pool, names, self.cache.runs_until, self.cache.ahead)
         self._take_in(over)
         if passed and not (runs.kept or runs.lingering or runs.starting or runs.leaving):
             self._pass(passed)
@@ -90,18 +90,22 @@ class Tick(ABC):
 
     def _take_in(self, runs: Sequence[Ended]) -> None:
         for run in runs:
-            self.cache.runs_until = run.at
+            at = min(run.at, self.now)  # the clock of the machine that ran it may be ahead
+            self.cache.runs_until = max(self.cache.runs_until or at, at)
+            self.cache.ahead[run.run_id] = run.at
             for table in run.tables:
                 entry = self.cache.entry(table)
                 state, before = run.stopped.get(table), entry.trouble
                 failures = before.failures + 1 if before else 1
-                entry.trouble = Trouble(state, failures, run.at) if state else None
-                entry.tried = run.at
+                entry.trouble = Trouble(state, failures, at) if state else None
+                entry.tried = at
                 entry.owed = entry.owed or not run.well
+        until = self.cache.runs_until
+        self.cache.ahead = {run: at for run, at in self.cache.ahead.items() if until and at > until}
 
     def _pass(self, at: datetime) -> None:
         """A lane without a run need not be asked again for those of others that ended shortly before `at`."""
-        until = at - timedelta(seconds=LATE)
+        until = min(at, self.now) - timedelta(seconds=LATE)
         self.cache.runs_until = max(self.cache.runs_until or until, until)
 
     @abstractmethod

@@ -447,11 +447,12 @@ def test_a_check_is_told_when_it_turns_red_or_says_something_else(where, webhook
 
 
 def test_what_dagster_writes_after_something_later_is_told_once(where, webhook, instance, monkeypatch):
-    """Given runs that failed and checks that turned red a moment before what was told, when Dagster has written of them too, then each is told once; more than a tick takes do not hold up what follows."""
+    """Given runs that failed and checks that turned red a moment before what was told, when Dagster has written of them too, then each is told once; more than a tick takes do not hold up what follows, nor does what a machine has written whose clock is ahead."""
     monkeypatch.setattr(sensors.alerts_answer, "AT_ONCE", 1)
     defs = build_defs(where=where)
-    cursor, _ = tick(defs, instance, None)
-    pause, began = defs.resolve_job_def("pause"), time.time()
+    begun, _ = tick(defs, instance, None)
+    cursor = json.dumps({name: at - 60 if at else at for name, at in json.loads(begun).items()})
+    pause, began = defs.resolve_job_def("pause"), time.time() - 30
     config = {"ops": {"pause_table": {"config": {"table": "shop.ordres"}}}}
 
     def fails(after):
@@ -461,8 +462,8 @@ def test_what_dagster_writes_after_something_later_is_told_once(where, webhook, 
         failed = dg.DagsterEvent(dg.DagsterEventType.RUN_FAILURE.value, "pause", message=DIED)
         instance.report_dagster_event(failed, run.run_id, timestamp=began + after)
 
-    def turns_red(table, after):
-        found = dg.AssetCheckEvaluation(asset_key=table_key(table), check_name="freshness", passed=False)
+    def turns_red(table, after, check="freshness"):
+        found = dg.AssetCheckEvaluation(asset_key=table_key(table), check_name=check, passed=False)
         kind = dg.DagsterEventType.ASSET_CHECK_EVALUATION.value
         event = dg.DagsterEvent(kind, RUNLESS_JOB_NAME, event_specific_data=found)
         instance.report_dagster_event(event, RUNLESS_RUN_ID, timestamp=began + after)
@@ -483,6 +484,13 @@ def test_what_dagster_writes_after_something_later_is_told_once(where, webhook, 
     fails(2.0)
     fails(2.1)
     assert [told(), told(), told()] == [["pause"], ["pause"], []]
+    fails(400.0)
+    turns_red("shop.orders", 400.0, "quarantine_rate")
+    assert [told(), told()] == [["pause", "shop.orders"], []]
+    fails(20.0)
+    fails(401.0)
+    turns_red("web.clicks", 20.0, "quarantine_rate")
+    assert [told(), told(), told()] == [["pause", "pause", "web.clicks"], [], []]
 
 
 def test_a_check_that_is_gone_leaves_no_mark(where, webhook, instance):

@@ -35,9 +35,14 @@ entries = st.builds(
 )
 
 
-@given(st.dictionaries(st.text(min_size=1, max_size=20), entries, max_size=20), times, st.text())
-def test_what_is_dumped_is_parsed(tables, until, turn):
-    cache = Cache(tables, until, turn=turn)
+@given(
+    st.dictionaries(st.text(min_size=1, max_size=20), entries, max_size=20),
+    times,
+    st.text(),
+    st.dictionaries(st.text(max_size=36), st.just(NOON), max_size=3),
+)
+def test_what_is_dumped_is_parsed(tables, until, turn, ahead):
+    cache = Cache(tables, until, turn=turn, ahead=ahead)
     assert parse(dump(cache)) == cache
 
 

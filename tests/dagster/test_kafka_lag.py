@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from types import SimpleNamespace
@@ -709,6 +710,26 @@ def test_runs_of_another_lane_that_ended_while_one_of_this_lane_goes_on_are_pass
     assert parse(tick().cursor).runs_until == first
     _finished(instance, mine, '{"shop.orders": "quality_blocked"}')
     assert parse(tick().cursor).tables["shop.orders"].trouble.state == "quality_blocked"
+
+
+def test_an_end_that_a_clock_ahead_has_written_hides_no_other_and_counts_once(tick, instance, run_of):
+    """Given a run that failed on a machine whose clock is minutes ahead, when one of another fails after it, then each is trouble, once, and since its tick at the latest."""
+
+    def fails(table, ahead):
+        run = run_of([table], DagsterRunStatus.STARTED, sensor=True)
+        instance.add_run_tags(run.run_id, {STOPPED_TAG: json.dumps({table: "quality_blocked"})})
+        failed = dg.DagsterEvent(dg.DagsterEventType.RUN_FAILURE.value, "ingest", message="it stopped")
+        instance.report_dagster_event(failed, run.run_id, timestamp=time.time() + ahead)
+
+    fails("web.clicks", 300)
+    assert parse(tick().cursor).tables["web.clicks"].trouble.failed_at <= datetime.now(UTC)
+    fails("shop.orders", 0)
+    known = parse(tick().cursor)
+    troubles = [known.tables[table].trouble for table in ("web.clicks", "shop.orders")]
+    assert [(each.state, each.failures) for each in troubles] == [("quality_blocked", 1)] * 2
+    assert len(known.ahead) == 1
+    fails("shop.orders", 350)
+    assert not parse(tick(later=400).cursor).ahead
 
 
 def test_neither_a_tick_nor_a_lingering_run_asks_for_all_runs_of_its_lane(tick, instance, run_of):

@@ -258,35 +258,40 @@ def test_lineage_waits_while_a_contract_is_broken(defs, where, instance, receive
 
 
 def test_an_end_that_dagster_writes_after_a_later_one_is_told_once(defs, instance, receiver, monkeypatch):
-    """Given a run whose end is written after that of a run that ended a moment later, and was told, then its end is told, once; so is what follows, and a cursor of before goes on."""
+    """Given a run whose end is written after that of a run that ended a moment later, and was told, then its end is told, once; so is what follows, also what was written by a clock that is behind another, and a cursor of before goes on."""
     monkeypatch.setattr(sensors.lineage_answer, "AT_ONCE", 1)
     cursor = json.loads(tick(defs, instance, None))
     cursor = json.dumps({name: cursor[name] for name in ("since", "begun", "telling", "told")})
-    job, keys, began = defs.resolve_job_def("ingest"), {table_key("shop.orders")}, time.time()
+    job, keys = defs.resolve_job_def("ingest"), {table_key("shop.orders")}
 
     def starts():
         part = job.get_subset(asset_selection=keys)
         return instance.create_run_for_job(part, status=dg.DagsterRunStatus.STARTED, asset_selection=keys)
 
-    def told(run=None, after=0.0):
+    def told(run=None, at=0.0):
         nonlocal cursor
         before = len(receiver.events)
         if run:
             failed = dg.DagsterEvent(dg.DagsterEventType.RUN_FAILURE.value, "ingest", message="it died")
-            instance.report_dagster_event(failed, run.run_id, timestamp=began + after)
+            instance.report_dagster_event(failed, run.run_id, timestamp=at)
         cursor = tick(defs, instance, cursor)
         return [(each["eventType"], each["run"]["runId"]) for each in receiver.events[before:]]
 
-    older, younger, third = starts(), starts(), starts()
-    assert sum(len(told()) for _ in range(4)) == 3
-    ((kind, run_id),) = told(younger, 1.0)
+    older, younger, ahead, fourth = starts(), starts(), starts(), starts()
+    assert sum(len(told()) for _ in range(5)) == 4
+    began = time.time()
+    ((kind, run_id),) = told(younger, began)
     assert kind == "FAIL"
-    ((kind, other),) = told(older, 0.9)
+    ((kind, other),) = told(older, began - 0.001)
     assert (kind, other != run_id) == ("FAIL", True)
     assert told() == []
-    assert [kind for kind, _ in told(third, 100.0)] == ["FAIL"]
+    assert [kind for kind, _ in told(ahead, began + 400)] == ["FAIL"]
     assert told() == []
-    assert len(json.loads(cursor)["late"]) == 1, "what is older than a minute is forgotten"
+    assert [kind for kind, _ in told(fourth, time.time())] == ["FAIL"]
+    kept = json.loads(cursor)
+    cursor = json.dumps({**kept, "late": {**kept["late"], "gone FAILURE": began - 100}})
+    assert told() == []
+    assert "gone FAILURE" not in json.loads(cursor)["late"], "what is older than a minute is forgotten"
 
 
 @pytest.mark.parametrize(
