@@ -1,8 +1,8 @@
 """Runs that changed since a moment. Dagster may write that one did after it has written of a later change of another.
 
 Its records bear the time of the event and come when that is stored: whoever asks only for what is later than the latest
-that was seen passes those by for ever. The time is by the clock of the machine that ran it, which may be ahead: a cursor is never
-moved beyond its tick, else those of other machines are passed by until their clocks catch up.
+that was seen passes those by for ever. The time is by the clock of the machine that ran it, which may be ahead: a
+cursor is never moved beyond its tick, else those of other machines are passed by until their clocks catch up.
 """
 
 from collections.abc import Collection, Mapping, Sequence

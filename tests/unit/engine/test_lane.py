@@ -502,6 +502,20 @@ def test_stopping_the_run_ends_it_within_a_second():
     assert world.at - NOON <= timedelta(seconds=11)
 
 
+def test_a_clock_that_is_set_back_holds_up_no_run(monkeypatch):
+    """Given a run, when its machine's clock is set back by an hour, then its time goes on."""
+    clock = Clock()
+    before = clock.now()
+
+    class Set(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) - timedelta(hours=1)
+
+    monkeypatch.setattr("tidemark.engine.lane.serve.datetime", Set)
+    assert clock.now() >= before
+
+
 class Interrupted(BaseException):
     """As a termination arrives: in the main thread, anywhere."""
 

@@ -5,6 +5,7 @@ comes back to the calling thread, so that an interrupt there ends everything.
 """
 
 import math
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -59,9 +60,12 @@ class LaneWork(Protocol):
 class Clock:
     """Time, waiting and threads of a run: what a test replaces so that minutes pass at once."""
 
+    def __init__(self) -> None:
+        self._made, self._ticked = datetime.now(UTC), time.monotonic()
+
     def now(self) -> datetime:
-        """This moment, in UTC."""
-        return datetime.now(UTC)
+        """This moment, in UTC. Nobody sets it back: a run would see, begin and end nothing until it catches up."""
+        return self._made + timedelta(seconds=time.monotonic() - self._ticked)
 
     def rest(self, busy: Sequence["Future[Commit | Standing]"], stop: Event, seconds: float) -> None:
         """Wait until one of `busy` is done, at most `seconds`."""
