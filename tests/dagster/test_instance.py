@@ -49,6 +49,15 @@ def test_settings_that_are_there_are_left_alone(tmp_path):
     assert (folder / "dagster.yaml").read_text() == "telemetry: {enabled: true}\n"
 
 
+def test_settings_that_a_full_disk_has_left_empty_are_written_anew(tmp_path):
+    folder = prepare_dagster_home(tmp_path)
+    whole = (folder / "dagster.yaml").read_text()
+    (folder / "dagster.yaml").write_text("")
+    prepare_dagster_home(tmp_path)
+    assert (folder / "dagster.yaml").read_text() == whole
+    assert [each.name for each in folder.iterdir()] == ["dagster.yaml"]
+
+
 @dg.asset
 def orders(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
     return dg.MaterializeResult(metadata={"run": context.run_id})

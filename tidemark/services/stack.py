@@ -28,6 +28,7 @@ from tidemark.services.registry import Registry
 from tidemark.services.service import Place, Service
 from tidemark.services.spark import Spark, jars_beside
 from tidemark.services.turn import turn
+from tidemark.services.whole_file import replace_whole
 
 ServiceState = Literal["running", "starting", "killed", "stopped"]
 
@@ -123,9 +124,7 @@ class Stack:
         return found if isinstance(found, dict) else {}
 
     def _write(self, status: dict[str, Any]) -> None:
-        aside = self.home / "stack.json.new"
-        aside.write_text(json.dumps(status, indent=1) + "\n")
-        aside.replace(self.home / "stack.json")
+        replace_whole(self.home / "stack.json", json.dumps(status, indent=1) + "\n")
 
     @contextmanager
     def _alone(self, on_progress: OnProgress) -> Iterator[None]:
