@@ -1,11 +1,15 @@
 """Free loopback ports, remembered so that addresses survive a restart."""
 
+import fcntl
 import json
 import secrets
 import socket
 import time
 from collections.abc import Iterable, MutableMapping
+from contextlib import suppress
 from pathlib import Path
+
+from tidemark.services.whole_file import replace_whole
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 5.0
@@ -55,12 +59,21 @@ class Ports:
         return name in self._known
 
     def settle(self, names: Iterable[str]) -> None:
-        """Give each name a port that is free now: the remembered one if possible, else a new one."""
-        for name in names:
-            if name not in self._known or not _gets_free(self._known[name]):
-                self._known[name] = _unused(set(self._known.values()))
+        """Give each name a port that is free now: the remembered one if possible, else a new one.
+
+        One process at a time, on top of what others have remembered meanwhile.
+        """
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._file.write_text(json.dumps(self._known, indent=1))
+        with self._file.with_suffix(".lock").open("w") as lock:
+            with suppress(OSError):  # a file system that knows no locks is no reason not to work
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            before = _read(self._file)
+            self._known |= before
+            for name in names:
+                if name not in self._known or not _gets_free(self._known[name]):
+                    self._known[name] = _unused(set(self._known.values()))
+            if self._known != before:
+                replace_whole(self._file, json.dumps(self._known, indent=1))
 
 
 def _gets_free(port: int) -> bool:

@@ -15,7 +15,7 @@ def replace_whole(file: Path, text: str) -> None:
 @contextmanager
 def written_aside(file: Path, text: str) -> Iterator[Path]:
     """A hidden file beside `file` that holds `text` while the block lasts. Raises OSError."""
-    aside = file.with_name(f".{file.name}.{uuid4().hex[:8]}.new")
+    aside = file.with_name(f".{uuid4().hex}.new")
     try:
         aside.write_text(text, encoding="utf-8")
         yield aside

@@ -26,6 +26,20 @@ def test_a_port_is_remembered(tmp_path):
     assert again["kafka"] != again["spark"]
 
 
+def test_ports_that_are_settled_side_by_side_are_all_remembered(tmp_path):
+    """Given two processes that have read the file, when each settles its own names, then it has those of both; settled again, it is not written."""
+    file = tmp_path / "ports.json"
+    stack, dagster = Ports(file), Ports(file)
+    stack.settle(["kafka"])
+    dagster.settle(["web"])
+    assert dagster["kafka"] == stack["kafka"]
+    assert Ports(file)["kafka"] == stack["kafka"]
+    assert Ports(file)["web"] == dagster["web"]
+    before = file.stat().st_ino
+    Ports(file).settle(["kafka", "web"])
+    assert file.stat().st_ino == before
+
+
 def test_a_remembered_port_that_somebody_took_is_replaced_for_good(tmp_path):
     with taken() as listener:
         port = listener.getsockname()[1]
