@@ -20,6 +20,7 @@ from tidemark.domain.plan.proposal import Proposal, Reason, propose
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment, places
 from tidemark.engine.preview.survey import survey
+from tidemark.services.whole_file import written_aside
 
 SCHEMA = Path(tidemark.__file__).parent.parent / "docs" / "contract.schema.json"
 """Is there in a clone, not in a package that was installed."""
@@ -87,10 +88,11 @@ def beside(found: Proposal, contracts: Sequence[Contract]) -> Proposal:
 
 
 def _write(file: Path, text: str) -> None:
+    """Whole or not at all: half of a contract would stop every lane."""
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with file.open("x", encoding="utf-8") as opened:
-            opened.write(text)
+        with written_aside(file, text) as aside:
+            os.link(aside, file)  # unlike a rename it takes no other's place
     except FileExistsError:
         raise Refused(
             f"{file} is there already", next_step="--dry-run prints what would be written"

@@ -1,5 +1,8 @@
 """A contract that `new` writes is read, and stands beside those that are there."""
 
+import errno
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
@@ -7,6 +10,7 @@ from tidemark.cli import new
 from tidemark.cli.main import app
 from tidemark.cli.new import beside, file_name, schema_line
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Refused
 from tidemark.domain.plan.proposal import Seen, Sizes, propose
 from tidemark.engine.config.configuration import load
 
@@ -21,6 +25,24 @@ def test_the_file_of_any_topic_is_read_as_a_contract(tmp_path, topic):
     (tmp_path / "contracts" / file_name(topic)).write_text(f"topic: {topic}\ntable: lake.x\n")
     found = load(None, tmp_path / "contracts", environ={}, home=tmp_path / "home")
     assert [contract.topic for contract in found.contracts] == [topic]
+
+
+def test_a_contract_is_written_whole_or_not_at_all_and_takes_no_others_place(tmp_path, monkeypatch):
+    """Given a disk that is full, when a contract is written, then no file is there that would stop every lane; the longest name of a topic has one; what is there stays."""
+    file, whole = tmp_path / "contracts" / file_name("t" * 249), Path.write_text
+
+    def full(path, text, **how):
+        whole(path, "", **how)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="No space left"):
+        patched.setattr(Path, "write_text", full)
+        new._write(file, "topic: orders\n")
+    assert list(file.parent.iterdir()) == []
+    new._write(file, "topic: orders\n")
+    with pytest.raises(Refused, match="is there already"):
+        new._write(file, "topic: others\n")
+    assert [(each, each.read_text()) for each in file.parent.iterdir()] == [(file, "topic: orders\n")]
 
 
 def test_an_editor_finds_the_schema_wherever_the_contracts_are(tmp_path, monkeypatch):
