@@ -35,9 +35,10 @@ def test_a_contract_is_written_whole_or_not_at_all_and_takes_no_others_place(tmp
         whole(path, "", **how)
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with monkeypatch.context() as patched, pytest.raises(OSError, match="No space left"):
-        patched.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space left"):
         new._write(file, "topic: orders\n")
+    monkeypatch.undo()
     assert list(file.parent.iterdir()) == []
     new._write(file, "topic: orders\n")
     with pytest.raises(Refused, match="is there already"):
