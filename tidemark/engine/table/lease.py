@@ -30,6 +30,8 @@ LEASE = timedelta(minutes=60)
 INGEST_FIRST = "tidemark.ingest-first"
 """Until when (ISO 8601) maintenance leaves a table alone because its ingest was overtaken again and again."""
 STAND_BACK = timedelta(minutes=10)
+_AHEAD = timedelta(minutes=1)
+"""By so much the clock of an ingest may be ahead of that of a maintenance."""
 LOST_OFTEN = 3
 """Times that a batch or merge is overtaken before its table asks for room; a batch counts anew where it moved on."""
 
@@ -68,7 +70,7 @@ def _take(lake: Lake, table: str) -> tuple[str, list[str]]:
                 f"another maintenance holds it until {datetime.fromtimestamp(until, UTC):%H:%M:%S} UTC"
             )
     mine = max(numbers, default=0) + 1
-    minutes = int((time.time() - head.timestamp_ms / 1000 + LEASE.total_seconds()) // 60) + 1
+    minutes = _minutes(head.timestamp_ms / 1000)
     try:
         lake.spark().sql(
             f"ALTER TABLE {lake.identifier(table)} CREATE TAG `{LEASE_PREFIX}{mine}` "
@@ -81,10 +83,16 @@ def _take(lake: Lake, table: str) -> tuple[str, list[str]]:
     return f"{LEASE_PREFIX}{mine}", [f"{LEASE_PREFIX}{number}" for number in numbers]
 
 
+def _minutes(head: float) -> int:
+    """The retention of a lease that begins now on a snapshot of that time, which a clock ahead may have told."""
+    return max(1, int((time.time() - head + LEASE.total_seconds()) // 60) + 1)
+
+
 def wanted_by_ingest(properties: Mapping[str, str]) -> str | None:
-    """Why maintenance must not commit now, or None."""
+    """Why maintenance must not commit now, or None. No ingest asks for longer than STAND_BACK, but its clock may."""
     until = properties.get(INGEST_FIRST)
-    if until and datetime.fromisoformat(until) > datetime.now(UTC):
+    left = datetime.fromisoformat(until) - datetime.now(UTC) if until else timedelta(0)
+    if timedelta(0) < left < STAND_BACK + _AHEAD:
         return f"its ingest was overtaken again and again; left alone until {until}"
     return None
 
