@@ -109,6 +109,30 @@ def test_an_acceptance_never_takes_the_place_of_what_a_receipt_still_asks_for(
     assert table.ids() == ([-1, 0, 1, 3] if resolves == "record-gap" else [-1, 0, 1])
 
 
+def test_what_an_acceptance_has_counted_in_quarantine_no_attempt_at_work_takes_back(lakehouse, meanwhile):
+    """Given a batch whose bad record is in quarantine, when Kafka deletes all of it and the gap is accepted before its receipt, then the batch is overtaken, and that record stays where it is counted."""
+    topic = lakehouse.cluster.topic("counted", 1)
+    topic.send_raw([(b"bad", b"no magic byte", 0)])
+    topic.send(range(2))
+    table = lakehouse.table(topic, quarantine={"fail": 1.0})
+    table.run()
+    topic.send_raw([(b"bad", b"no magic byte", 0)])
+    topic.send(range(2, 4))
+    told = []
+
+    def accepted():
+        topic.delete_records({0: 6})
+        told.append(accept(lakehouse.open_lake(), table.contract, "record-gap", ADA).arguments)
+
+    meanwhile(quarantining, "pause_point", accepted)
+    outcome = table.run()
+    assert (outcome.error, outcome.commits) == (None, 0)
+    assert [each["kept_in_quarantine"] for each in told] == [{"0": 1}]
+    assert [(each["start"], each["end"]) for each in table.ledger["gaps"]] == [(4, 6)]
+    assert (table.ids(), table.causes()) == ([0, 1], {"no_magic_byte": 2})
+    assert reconcile(lakehouse.lake, table.contract).sound
+
+
 @pytest.mark.parametrize(
     "start", ["earliest", "latest", pytest.param("2030-01-01T00:00:00Z", marks=pytest.mark.long)]
 )

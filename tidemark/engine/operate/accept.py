@@ -20,7 +20,7 @@ from tidemark.domain.states import Acceptance, State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import ACCEPTED, ACCEPTED_BATCH, TableState, load_written
 from tidemark.engine.ingest.held import held_batch, spelled
-from tidemark.engine.ingest.quarantine import inside
+from tidemark.engine.ingest.quarantine import inside, keep
 from tidemark.engine.ingest.quarantine_repair import settle_and_take_back
 from tidemark.engine.merge.missing_rows import unmade
 from tidemark.engine.operate.cut_off import unread_from
@@ -155,7 +155,7 @@ def _record_gap(lake: Lake, contract: Contract, signature: Signature) -> Operati
     if finding is None or finding.state != "offsets_expired":
         raise _nothing(contract, "Kafka still holds every offset that was not read", "record-gap")
     lost = expired_ranges(ledger, topic)
-    kept = _kept(lake, contract, ledger, lost)
+    kept = _kept(lake, contract, ledger, lost, dry_run=signature.dry_run)
     following = _beyond(ledger, topic, lost, kept, signature)
     found = {
         "ranges": {str(p): [a, b] for p, (a, b) in lost.items()},
@@ -210,14 +210,24 @@ def _logged_late(lake: Lake, contract: Contract, what: Acceptance) -> Operation 
 
 
 def _kept(
-    lake: Lake, contract: Contract, ledger: Ledger, lost: Mapping[int, tuple[int, int]]
+    lake: Lake,
+    contract: Contract,
+    ledger: Ledger,
+    lost: Mapping[int, tuple[int, int]],
+    *,
+    dry_run: bool,
 ) -> dict[int, list[int]]:
-    """Offsets among `lost` whose records wait in the quarantine: of a batch that died, or was taken back by hand."""
+    """Offsets among `lost` whose records wait in the quarantine: of a batch that died, or was taken back by hand.
+
+    Or of one at work, which takes them back when the acceptance overtakes it: hence `keep`.
+    """
     table = load_written(lake.catalog, contract.quarantine_table)
     if table is None:
         return {}
+    at = None if dry_run else keep(lake, contract.quarantine_table)
     where = inside(ledger.epoch, {p: OffsetRange(a, b) for p, (a, b) in lost.items()})
-    rows = table.scan(row_filter=where, selected_fields=("partition", "offset", "resolved_by")).to_arrow()
+    fields = ("partition", "offset", "resolved_by")
+    rows = table.refresh().scan(row_filter=where, selected_fields=fields, snapshot_id=at).to_arrow()
     kept: dict[int, set[int]] = {}
     for row in rows.to_pylist():
         if row["resolved_by"] is None:
