@@ -105,6 +105,20 @@ def test_main_keeps_the_retention_that_somebody_has_given_it(lake, rows):
     assert (main.max_snapshot_age_ms, main.min_snapshots_to_keep) == tuple(said.values())
 
 
+def test_what_comes_with_a_receipt_alone_is_said_in_its_commit_or_not_at_all(lake):
+    """Given an acceptance that forgets approvals, when another commit comes first, then they stay."""
+    attempt, _ = staged(lake)
+    state = TableState("n.t", exists=True, head=attempt.head)
+    before = len(lake.catalog.load_table("n.t").metadata.metadata_log)
+    publish_receipt(lake, state, RECEIPT, properties={"settled": "[]"})
+    metadata = lake.catalog.load_table("n.t").metadata
+    assert (metadata.properties["settled"], len(metadata.metadata_log)) == ("[]", before + 1)
+    other = SimpleNamespace(to_json=lambda: "{ }", batch_id="other", attempt="2")
+    with pytest.raises(Overtaken):
+        publish_receipt(lake, state, other, properties={"settled": "[1]"})
+    assert lake.catalog.load_table("n.t").metadata.properties["settled"] == "[]"
+
+
 def test_a_receipt_alone_follows_main_and_is_the_first_snapshot_of_a_new_table(lake):
     attempt, _ = staged(lake)
     alone(lake, attempt.head)

@@ -124,9 +124,9 @@ def _new_epoch(lake: Lake, contract: Contract, signature: Signature) -> Operatio
         found["forgotten_schema_ids"] = settled
 
     def begin(act: str) -> None:
-        if settled:  # ids are those of a registry, and the new topic may have another
-            set_properties(lake, contract.table, {SETTLED_IDS: None})
-        publish_receipt(lake, state, following, act=act)
+        # ids are those of a registry, and the new topic may have another
+        forgotten = {SETTLED_IDS: "[]"} if settled else {}
+        publish_receipt(lake, state, following, act=act, properties=forgotten)
         settle_published(lake, contract, following)
 
     return _done(lake, contract, state, signature, "new-epoch", found, begin)

@@ -111,19 +111,25 @@ def publish(
 
 
 def publish_receipt(
-    lake: Lake, state: TableState, ledger: Ledger | MergeLedger, *, act: str | None = None
+    lake: Lake,
+    state: TableState,
+    ledger: Ledger | MergeLedger,
+    *,
+    act: str | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> int:
-    """Publish a receipt with no rows before it; returns its snapshot id. `act`: as for `publish`.
+    """Publish a receipt with no rows before it; returns its snapshot id. `act`, `properties`: as for `publish`.
 
     Raises:
         Overtaken: main is no longer `state.head`.
     """
     attempt = Attempt(state.table, branch_name(ledger.batch_id, ledger.attempt), state.head)
     if is_writable(loaded(lake, attempt).metadata):
-        return publish(lake, replace(attempt, branch=MAIN_BRANCH), frozenset(), ledger, act=act)
+        alone = replace(attempt, branch=MAIN_BRANCH)
+        return publish(lake, alone, frozenset(), ledger, act=act, properties=properties)
     with dropped_on_failure(lake, attempt):
         made = open_branch(lake, attempt)
-        return publish(lake, attempt, made, ledger, act=act)
+        return publish(lake, attempt, made, ledger, act=act, properties=properties)
 
 
 @dataclass(frozen=True, slots=True)
