@@ -67,6 +67,23 @@ def test_a_batch_is_tried_again_through_an_outage_but_not_where_the_topic_ends(m
     assert (lost.commits, lost.error["state"], slept, len(begun)) == (0, "kafka_down", [1, 2, 4], 5)
 
 
+def test_a_table_that_has_reached_its_goal_is_not_planned_again(monkeypatch):
+    """Given batches of which the second reaches where the topic ended at the start, then no third is planned."""
+    begun = []
+
+    def batch(_lake, contract, _run_id, *, goal, **_):
+        begun.append(goal)
+        following = {0: 3 * len(begun), 1: 2}
+        return Commit(contract.table, 1, {}, following, {}, frozenset(), NOON, {}, 1, 100, NOON)
+
+    monkeypatch.setattr(catch_up_module, "microbatch", batch)
+    topic = SimpleNamespace(end={0: 5, 1: 2})
+    lake = SimpleNamespace(waited_for={}, topic=lambda _contract, **_: topic)
+    contract = Contract.model_validate({"topic": "orders", "table": "shop.orders"})
+    assert catch_up_module.catch_up(lake, contract, "run").commits == 2
+    assert begun == [topic.end] * 2
+
+
 def test_a_catalog_that_is_down_is_waited_for_by_one_table_for_all_until_it_answers(lake, monkeypatch):
     """Given many upsert tables and a dead catalog, when a run by hand merges them, then the waits of one are enough; after an answer one waits again. One table's own store is waited for by each."""
     slept = []

@@ -40,6 +40,7 @@ def catch_up(
         lambda: lake.topic(contract, one_of_many=True).end,
         lambda goal: microbatch(lake, contract, run_id, loaded_before=loaded_before, goal=goal),
         stop,
+        lambda goal, commit: not waiting(commit.next, goal),
     )
     return summarise(lake, contract, done)
 
@@ -50,9 +51,11 @@ def drained(
     goal: Callable[[], T],
     batch: Callable[[T], Commit | None],
     stop: Callable[[], bool],
+    reached: Callable[[T, Commit], bool] = lambda _goal, _commit: False,
 ) -> Outcome:
     """What came of batches until `goal`, as it is at the start, is reached or `stop` says so. Never raises.
 
+    It is where no batch is left to make, or a commit that has `reached` it says so before another is planned.
     A few retries for outages come between batches; where the goal cannot be had, nothing is begun.
     """
     began, done = time.perf_counter(), Outcome(table, "fresh")
@@ -60,6 +63,8 @@ def drained(
         end = goal()
         while not stop() and (commit := through_outages(lake, lambda: batch(end), stop)):
             done = done.plus(commit)
+            if reached(end, commit):
+                break
     except Exception as error:  # noqa: BLE001 - one table must never take another with it
         done = replace(done, error=error_fields(error))
     return replace(done, seconds=time.perf_counter() - began)
