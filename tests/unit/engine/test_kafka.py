@@ -1,6 +1,7 @@
 """Rule: a partition whose leader is being elected is asked again; it is down only when that takes too long."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 from weakref import ref
 
@@ -135,6 +136,23 @@ def test_a_topic_is_described_once_a_minute_by_those_who_only_look(admin, monkey
     assert look("orders", "clicks") == [["clicks"]]
     monkeypatch.setattr(module, "_KNOWN_FOR", 0.0)
     assert look("orders") == [["orders"]]
+
+
+def test_a_topic_that_was_planned_with_is_asked_for_its_end_alone(admin, monkeypatch):
+    """Given a topic that was described, when somebody asks whether it is the same, then one request tells how far it goes; of one with other partitions all is asked."""
+    asked, held = admin(), Held()
+    monkeypatch.setattr(asked, "_admin", held)
+    before, listed, list_offsets = asked.describe(["orders"])["orders"], [], held.list_offsets
+
+    def counting(request, **options):
+        listed.append(request)
+        return list_offsets(request, **options)
+
+    monkeypatch.setattr(held, "list_offsets", counting)
+    assert asked.still(before) == replace(before, end={0: 8})
+    assert len(listed) == 1
+    assert asked.still(replace(before, log_start={0: 5, 1: 0})) == before
+    assert len(listed) == 4
 
 
 def test_no_end_lies_below_the_log_start(admin, monkeypatch):

@@ -190,15 +190,21 @@ class Lake:
                 self._registries[cluster] = Registry(cluster, block)
             return self._registries[cluster]
 
-    def topic(self, contract: Contract, *, one_of_many: bool = False) -> Topic:
+    def topic(self, contract: Contract, *, one_of_many: bool = False, before: Topic | None = None) -> Topic:
         """The contract's topic as it is now; `one_of_many`: a cluster that does not answer is not waited for by each.
+
+        With `before`, as it was described, only what tells whether it is the same (`KafkaAdmin.still`).
 
         Raises:
             Stopped: `topic_missing`; `cluster_changed` where another cluster was read, which may have it.
         """
         with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
             kafka = self.kafka(contract.cluster)
-            found = kafka.describe([contract.topic], one_of_many=one_of_many).get(contract.topic)
+            found = (
+                kafka.still(before)
+                if before
+                else kafka.describe([contract.topic], one_of_many=one_of_many).get(contract.topic)
+            )
             if found is not None:
                 return found
             ledger = self.state(contract.table, ledger=False).ledger

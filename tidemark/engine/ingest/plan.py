@@ -302,7 +302,7 @@ def require_topic_unchanged(lake: Lake, plan: Plan) -> None:
 
     A log start that has moved on meanwhile is no reason: Spark fails when it misses a record, and these were read.
     """
-    now = lake.topic(plan.contract)
+    now = lake.topic(plan.contract, before=plan.topic)
     then = replace(now, log_start={**now.log_start, **plan.topic.log_start})
     require_same_topic(plan.contract, plan.ledger, then, "It changed while the batch was staged. ")
 
