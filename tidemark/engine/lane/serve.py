@@ -64,7 +64,7 @@ class Clock:
         self._made, self._ticked = datetime.now(UTC), time.monotonic()
 
     def now(self) -> datetime:
-        """This moment, in UTC. Nobody sets it back: a run would see, begin and end nothing until it catches up."""
+        """This moment, in UTC, counted on from the start: a clock that is set back would hold the run up."""
         return self._made + timedelta(seconds=time.monotonic() - self._ticked)
 
     def rest(self, busy: Sequence["Future[Commit | Standing]"], stop: Event, seconds: float) -> None:
