@@ -145,18 +145,6 @@ def test_a_table_that_somebody_has_dropped_is_missing_for_every_verb(lakehouse):
     assert cli(lakehouse, "maintain", never.name, *signed)[0] == 0
 
 
-def test_two_runs_at_once_load_everything_once(lakehouse):
-    topic = lakehouse.cluster.topic("cli_twice", 2)
-    topic.send(range(1500))
-    table = lakehouse.table(topic, ingest={"max_records": 500})
-    runs = [Run.start(lakehouse, [table.name, "--json"], command=["run"]) for _ in range(2)]
-    outcomes = [run.result()[0] for run in runs]
-    assert [each["error"] for each in outcomes] == [None, None]
-    assert sum(each["rows"]["written"] for each in outcomes) == 1500
-    assert table.ids() == list(range(1500))
-    table.holds_everything()
-
-
 @pytest.mark.parametrize("sent", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
 def test_an_interrupted_run_ends_soon_and_says_how_far_it_came(lakehouse, sent):
     """Given a run in the middle of its batch, when it is interrupted, then it ends by itself, canceled, and the next one completes."""
