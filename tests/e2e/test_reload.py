@@ -10,8 +10,8 @@ from tidemark.cli.dagster_services import DagsterServices
 from tidemark.engine.config.configuration import Places
 
 RELOAD = 'mutation {reloadRepositoryLocation(repositoryLocationName: "tidemark") {__typename}}'
-SOON = 50
-"""Seconds; Dagster's daemon by itself would read the definitions again after a minute, ours after an hour."""
+SOON = 300
+"""Seconds; our daemon by itself would read the definitions again after an hour."""
 
 
 @pytest.fixture
