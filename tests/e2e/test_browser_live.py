@@ -10,8 +10,9 @@ import httpx
 import pytest
 from browser import open_page, screenshots
 from dagster import AssetKey, DagsterInstance, DagsterRunStatus
-from lakehouse import Table, until
+from lakehouse import Table
 from topics import Topic
+from waiting import until
 
 from orchestration.instance import prepare_dagster_home
 from tidemark.cli.dagster_services import DagsterServices

@@ -7,8 +7,9 @@ from pathlib import Path
 from urllib.parse import urlparse
 
 import pytest
-from lakehouse import Run, until
+from lakehouse import Run
 from topics import order
+from waiting import until
 
 from tidemark.domain.maintenance import compaction
 from tidemark.engine.maintain.foreign_retention import is_aside

@@ -5,9 +5,10 @@ import time
 import oracle
 import pytest
 from backlogs import BACKLOG, until_it_writes, with_backlog
-from lakehouse import Run, at_once, until
+from lakehouse import Run, at_once
 from topics import ORDER, order
 from upserted import Upserted
+from waiting import until
 
 from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine

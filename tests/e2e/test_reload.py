@@ -2,8 +2,8 @@
 
 import httpx
 import pytest
-from lakehouse import until
 from pyiceberg.exceptions import NoSuchTableError
+from waiting import until
 
 from orchestration.instance import prepare_dagster_home
 from tidemark.cli.dagster_services import DagsterServices

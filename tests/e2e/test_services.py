@@ -18,9 +18,9 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from lakehouse import until
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
+from waiting import until
 
 from tidemark.services import class_archive, python_workers, rehearsal
 from tidemark.services.java import find_java

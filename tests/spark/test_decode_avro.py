@@ -7,10 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from pyiceberg.catalog import load_catalog
-from pyspark.sql import SparkSession
-
-from tests.support.decoding import (
+from decoding import (
     columns_of,
     encoded,
     exact,
@@ -21,6 +18,9 @@ from tests.support.decoding import (
     schema_of,
     source,
 )
+from pyiceberg.catalog import load_catalog
+from pyspark.sql import SparkSession
+
 from tidemark.domain.columns.spark_types import columns_ddl
 from tidemark.domain.columns.types import (
     DOUBLE,

@@ -6,13 +6,13 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import debezium
 import pytest
+from debezium import change, connect_field, framed, semantic, unscaled, with_schema
+from decoding import SOURCE, schema_of, source
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 
-from tests.support import debezium
-from tests.support.debezium import change, connect_field, framed, semantic, unscaled, with_schema
-from tests.support.decoding import SOURCE, schema_of, source
 from tidemark.domain.columns.types import BINARY, LONG, STRING, Field, Struct
 from tidemark.domain.formats import avro
 from tidemark.domain.formats.debezium import CDC, avro_columns, document_columns, json_documents

@@ -4,9 +4,9 @@ import struct
 from typing import Any
 
 import pytest
+from decoding import columns_of, encoded, framed, record, rows_of, schema_of, source
 from pyspark.sql import SparkSession
 
-from tests.support.decoding import columns_of, encoded, framed, record, rows_of, schema_of, source
 from tidemark.domain.columns.types import BINARY, LONG, STRING, Field, Struct
 from tidemark.domain.formats.avro_default import zigzag
 from tidemark.engine.access.spark_limits import missing_limits

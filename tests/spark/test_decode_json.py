@@ -6,11 +6,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from both_decoders import NAMED_BY
+from decoding import rows_of, source
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-from tests.support.both_decoders import NAMED_BY
-from tests.support.decoding import rows_of, source
 from tidemark.domain.columns.spark_types import columns_ddl
 from tidemark.domain.formats.json_columns import DOCUMENT, columns, declared
 from tidemark.engine.decode.decoding import NO_ID, Decoding

@@ -15,6 +15,7 @@ import psutil
 import pytest
 import yaml
 from pyspark.sql.connect.session import SparkSession
+from waiting import until
 
 import assets.marts.build
 import resources.lake
@@ -424,14 +425,6 @@ def bare_project(sample, monkeypatch, tmp_path):
         sample.spark.sql(f"DROP TABLE IF EXISTS lake.{table}")
 
 
-def waited_for(happened, seconds=90):
-    deadline = time.monotonic() + seconds
-    while not (found := happened()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return found
-
-
 GROWING = """{{ config(incremental_strategy='merge', unique_key='customer_id') }}
 select customer_id, sum(ONE) as orders from {{ BENEATH }} as below where customer_id >= 50
 {% if is_incremental() %}
@@ -532,7 +525,7 @@ def test_what_dbt_does_for_a_run_that_was_killed_is_over_before_the_next_build(
     sample.append("shop.orders", [order(first + 1)])
     arguments = [sys.executable, "-c", BUILD, *map(str, (folder, sample.folder, sample.home))]
     run = subprocess.Popen(arguments, env={**os.environ, "SLOW": "40000"})
-    begun = waited_for(lambda: list(sample.home.glob("dbt/*-*/run/**/numbers.sql")))
+    begun = until(lambda: list(sample.home.glob("dbt/*-*/run/**/numbers.sql")), "dbt to add rows", 90)
     time.sleep(2)
     (dbt,) = [each for each in psutil.Process(run.pid).children() if "build" in each.cmdline()]
     over = time.monotonic() + 40
@@ -540,7 +533,7 @@ def test_what_dbt_does_for_a_run_that_was_killed_is_over_before_the_next_build(
         each.kill()
     run.wait()
     assert sample.build(instance).success
-    waited_for(lambda: not dbt.is_running() or dbt.status() == psutil.STATUS_ZOMBIE)
+    until(lambda: not dbt.is_running() or dbt.status() == psutil.STATUS_ZOMBIE, "the end of dbt", 90)
     if dies == "run and dbt":
         time.sleep(max(0, over - time.monotonic()))
     counted = "SELECT order_id, count(*) FROM lake.marts.numbers WHERE order_id >= {} GROUP BY 1 ORDER BY 1"

@@ -4,14 +4,14 @@ from random import Random
 from typing import Any
 
 import pytest
+from damage import damaged
+from decoding import encoded, record, schema_of
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
 from random_avro import Maker
+from seeds import first
 
-from tests.support.damage import damaged
-from tests.support.decoding import encoded, record, schema_of
-from tests.support.seeds import first
 from tidemark.domain.formats.avro_decoder import AVRO_OPTIONS, SENTINEL, decoder_schema
 
 LEFT_TO_SPARK = {**AVRO_OPTIONS, "recursiveFieldMaxDepth": "-1"}

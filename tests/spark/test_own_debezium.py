@@ -4,12 +4,12 @@ from random import Random
 from typing import Any
 
 import pytest
+from both_decoders import compared
 from pyspark.sql import SparkSession
+from random_debezium import FIELDS, Changes, text
+from random_json import Maker
+from seeds import first
 
-from tests.support.both_decoders import compared
-from tests.support.random_debezium import FIELDS, Changes, text
-from tests.support.random_json import Maker
-from tests.support.seeds import first
 from tidemark.domain.formats.debezium import document_columns, json_documents
 from tidemark.domain.formats.json_columns import JsonDocuments, columns
 from tidemark.domain.formats.json_nodes import Leaf, Object, Property

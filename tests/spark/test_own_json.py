@@ -5,11 +5,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from both_decoders import compared, in_python, on_server
 from pyspark.sql import SparkSession
+from random_json import Maker, numbers, times
+from seeds import first
 
-from tests.support.both_decoders import compared, in_python, on_server
-from tests.support.random_json import Maker, numbers, times
-from tests.support.seeds import first
 from tidemark.domain.formats import json_schema
 from tidemark.domain.formats.json_columns import DOCUMENT, JsonDocuments, columns, declared
 from tidemark.domain.formats.json_nodes import Entries, Items, Leaf, Object, Property

@@ -6,14 +6,14 @@ from itertools import permutations
 from random import Random
 from typing import Any
 
+import both_decoders
 import pytest
+from both_decoders import in_python, on_server
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from random_protobuf import Schemas, payloads_of, sized, tag, varint
+from seeds import first
 
-from tests.support import both_decoders
-from tests.support.both_decoders import in_python, on_server
-from tests.support.random_protobuf import Schemas, payloads_of, sized, tag, varint
-from tests.support.seeds import first
 from tidemark.domain.columns.evolution import extended
 from tidemark.domain.formats.protobuf_columns import ProtobufMessage, columns
 from tidemark.engine.decode.protobuf_fields import fields_of

@@ -7,11 +7,11 @@ from itertools import product
 from typing import Any
 
 import pytest
+from decoding import encoded, record, schema_of
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
 from pyspark.sql.avro.functions import from_avro
 
-from tests.support.decoding import encoded, record, schema_of
 from tidemark.domain.formats.avro_decoder import AVRO_OPTIONS, SENTINEL, decoder_schema
 from tidemark.engine.access.conditions import kept_apart
 

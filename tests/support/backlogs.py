@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlparse
 
-from lakehouse import Lakehouse, Table, until
+from lakehouse import Lakehouse, Table
+from waiting import until
 
 from tidemark.domain.states import OUTAGES
 

@@ -9,8 +9,7 @@ import struct
 from typing import Any
 
 import httpx
-
-from tests.support.decoding import encoded
+from decoding import encoded
 
 PREFIX = "shop.public.orders"
 TIME, DATA, CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."

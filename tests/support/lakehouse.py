@@ -23,6 +23,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table as IcebergTable
 from pyspark.sql import SparkSession
 from topics import Cluster, Topic
+from waiting import until
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.outcome import Outcome
@@ -286,18 +287,6 @@ def at_once(runs: Iterable[Run]) -> list[Run]:
     for run in started:
         run.release()
     return started
-
-
-def until(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
-    """Poll until `condition` is true; what it gave."""
-    deadline = time.monotonic() + seconds
-    while True:
-        found = condition()
-        if found:
-            return found
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {seconds:.0f} s in vain for {what}")
-        time.sleep(0.05)
 
 
 def lakehouse(status: Mapping[str, Any], folder: Path, *, makes_code: bool = False) -> Iterator[Lakehouse]:

@@ -4,11 +4,11 @@ import struct
 from random import Random
 from typing import Any
 
+from damage import damaged
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from tests.support.damage import damaged
 from tidemark.domain.formats.protobuf_columns import ProtobufMessage
 
 

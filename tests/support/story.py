@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headless import change
-from lakehouse import Lakehouse, Run, Table, until
+from lakehouse import Lakehouse, Run, Table
 from topics import ORDER, order
+from waiting import until
 
 from tidemark.engine.verify.reconcile import reconcile
 

@@ -9,9 +9,9 @@ import oracle
 import pyarrow as pa
 import pytest
 from dying import Died
-from lakehouse import until
 from pyarrow import parquet
 from topics import BEGAN, ORDER, order
+from waiting import until
 
 from tidemark.domain.config.contract import Snapshots
 from tidemark.domain.errors import Refused

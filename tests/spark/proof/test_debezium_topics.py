@@ -4,12 +4,12 @@ import io
 import json
 import uuid
 
+import debezium
 import fastavro
 import pytest
+from debezium import change, framed, register, semantic
 from topics import Topic
 
-from tests.support import debezium
-from tests.support.debezium import change, framed, register, semantic
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.plan.proposal import propose
 from tidemark.engine.lane.merge_catch_up import catch_up_merges

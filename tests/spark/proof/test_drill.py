@@ -1,6 +1,6 @@
 """Rule: a drill finds a platform sound, touches nothing but its scratch, and leaves nothing of that."""
 
-from lakehouse import until
+from waiting import until
 
 from tidemark.engine.drill.drill import drill
 from tidemark.engine.drill.scenarios import SCENARIOS

@@ -1,7 +1,7 @@
 """Rule: a consumer group can be told what is published, for lag tools; it is written and never read."""
 
 from confluent_kafka import KafkaException
-from lakehouse import until
+from waiting import until
 
 
 def taken(admin, group, topic):

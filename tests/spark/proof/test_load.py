@@ -4,9 +4,9 @@ import struct
 from types import SimpleNamespace
 
 import pytest
+from debezium import framed, register
 from topics import order
 
-from tests.support.debezium import framed, register
 from tidemark.domain.errors import Refused
 from tidemark.engine.ingest import stage
 from tidemark.engine.ingest.microbatch import microbatch

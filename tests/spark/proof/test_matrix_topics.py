@@ -6,6 +6,7 @@ import uuid
 from functools import reduce
 from typing import Any
 
+import debezium
 import pytest
 from confluent_kafka import Producer
 from decoding import defined_once, encoded, exact, framed
@@ -25,7 +26,6 @@ from matrix import (
 )
 from topics import Topic
 
-from tests.support import debezium
 from tidemark.engine.schema.protoc import compile_proto
 
 HEADERS = [("trace", b"1"), ("trace", None), ("a", b""), ("trace", b"\xff")]

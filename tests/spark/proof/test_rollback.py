@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
-from lakehouse import until
 from pyiceberg.exceptions import CommitFailedException
 from topics import ORDER, order
+from waiting import until
 
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.ledger import branch_name

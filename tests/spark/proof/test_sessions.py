@@ -7,9 +7,9 @@ from urllib.parse import urlparse
 
 import psutil
 import pytest
-from lakehouse import until
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 from topics import order
+from waiting import until
 
 import tidemark.engine.access.lake
 from tidemark.domain.errors import Outage, Stopped

@@ -6,7 +6,7 @@ import oracle
 import pytest
 from append_log import AppendLog
 from dying import dying_at
-from lakehouse import until
+from waiting import until
 
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
 from tidemark.domain.errors import Refused, Stopped

@@ -6,8 +6,9 @@ from urllib.parse import urlparse
 
 import oracle
 import pytest
-from lakehouse import Run, until
+from lakehouse import Run
 from upserted import Upserted
+from waiting import until
 
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.table.operations import Signature

@@ -7,7 +7,7 @@ from urllib.parse import urlparse
 
 import pytest
 from append_log import AppendLog
-from lakehouse import until
+from waiting import until
 
 import tidemark.engine.merge.plan as planning
 import tidemark.engine.merge.stage as staging

@@ -4,9 +4,9 @@ import uuid
 from datetime import UTC, datetime
 
 import pytest
+from debezium import HEARTBEAT, change, envelope_schema, framed, register
 from topics import Topic
 
-from tests.support.debezium import HEARTBEAT, change, envelope_schema, framed, register
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.lane.merge_catch_up import catch_up_merges

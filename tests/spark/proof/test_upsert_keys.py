@@ -4,9 +4,9 @@ import json
 import uuid
 
 import pytest
+from debezium import framed, register
 from topics import Topic
 
-from tests.support.debezium import framed, register
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Refused
 from tidemark.engine.lane.merge_catch_up import catch_up_merges

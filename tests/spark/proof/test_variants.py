@@ -4,10 +4,10 @@ import struct
 import uuid
 from datetime import UTC, datetime
 
+import debezium
 import pytest
 from topics import Topic
 
-from tests.support import debezium
 from tidemark.domain.columns.types import STRING, VARIANT
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.engine.lane.merge_catch_up import catch_up_merges

@@ -24,7 +24,7 @@ from matrix import (
 from matrix_changes import CHANGES, EDITS, ChangeRow, EditRow
 from matrix_page import page
 
-from tests.support import debezium
+import debezium
 
 from tidemark.domain.formats import avro_columns
 from tidemark.domain.formats import json_columns

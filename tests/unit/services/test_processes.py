@@ -3,11 +3,11 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
+from waiting import until
 
 from tidemark.services.processes import Command, Mark, has_ended, rotate, server, start, stop
 
@@ -46,15 +46,6 @@ def test_a_service_gets_no_settings_of_other_installations(run, mark, tmp_path, 
     assert said(tmp_path) == "None of all"
 
 
-def wait_for(condition, seconds=10):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    raise AssertionError("never happened")
-
-
 def said(tmp_path):
     """Its first line, once that is whole: what `print` is given may arrive in parts."""
 
@@ -62,12 +53,12 @@ def said(tmp_path):
         line, end, _ = (tmp_path / "logs" / "log").read_text().partition("\n")
         return line if end else None
 
-    return wait_for(whole_line)
+    return until(whole_line, "its first line")
 
 
 def test_found_with_and_without_its_pid(run, mark):
     pid = run(SLEEPER)
-    assert wait_for(lambda: server(mark)).pid == pid
+    assert until(lambda: server(mark), "the server").pid == pid
     assert server(mark, pid).pid == pid
 
 
@@ -76,7 +67,7 @@ def test_a_pid_that_another_program_has_now_is_not_ours(run, mark):
     try:
         assert server(mark, stranger.pid) is None
         pid = run(SLEEPER)
-        assert wait_for(lambda: server(mark, stranger.pid)).pid == pid
+        assert until(lambda: server(mark, stranger.pid), "the server").pid == pid
         stop(mark)
         assert stranger.poll() is None
     finally:
@@ -86,7 +77,7 @@ def test_a_pid_that_another_program_has_now_is_not_ours(run, mark):
 
 def test_another_home_is_another_stack(run, mark, tmp_path):
     run(SLEEPER)
-    wait_for(lambda: server(mark))
+    until(lambda: server(mark), "the server")
     assert server(Mark.of("kafka", tmp_path / "other")) is None
     assert server(Mark.of("spark", tmp_path)) is None
 
@@ -108,7 +99,7 @@ def test_stop_finds_the_children_of_a_server_that_was_killed(run, mark, tmp_path
     pid = run(PARENT)
     child = int(said(tmp_path))
     psutil.Process(pid).kill()
-    wait_for(lambda: has_ended(pid))
+    until(lambda: has_ended(pid), "its end")
     assert not has_ended(child)
     stop(mark)
     assert has_ended(child)
@@ -123,7 +114,7 @@ def test_one_that_ignores_sigterm_is_killed(run, mark, tmp_path):
 
 def test_a_process_that_died_is_seen_as_ended_though_nobody_waited(run, mark):
     pid = run("raise SystemExit(3)")
-    wait_for(lambda: has_ended(pid))
+    until(lambda: has_ended(pid), "its end")
     assert server(mark, pid) is None
 
 

@@ -4,12 +4,12 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
+import debezium
 import pytest
+from debezium import semantic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support import debezium
-from tests.support.debezium import semantic
 from tidemark.domain.columns.types import VARIANT, Struct
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats import avro
