@@ -10,6 +10,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from waiting import until
 
 from tidemark.services import download, manifest
 from tidemark.services.errors import DownloadFailed
@@ -26,6 +27,7 @@ class Server(ThreadingHTTPServer):
         self.cut_first = False
         self.fail_first = 0
         self.slowly = None
+        self.after = {}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -33,6 +35,8 @@ class Handler(BaseHTTPRequestHandler):
         begin = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
         self.server.requests.append((self.path, begin))
         body = self.server.bodies.get(self.path)
+        if first := self.server.after.get(self.path):
+            until(lambda: first.exists() and first.stat().st_size, "another download to begin")
         if self.server.fail_first > 0 or body is None:
             self.server.fail_first -= 1
             self.send_error(503)
@@ -199,14 +203,16 @@ def test_who_waits_for_the_downloads_of_another_says_so(maven, publish, tmp_path
 def test_a_download_that_is_given_up_goes_on_where_it_was_the_next_time(maven, publish):
     slow = publish("a", BODY)
     other = publish("b", BODY, sha256="0" * 64)
-    maven.slowly = f"/maven2/{slow.path}"
+    path, part = f"/maven2/{slow.path}", cached(slow).with_name(f"{cached(slow).name}.part")
+    maven.slowly, maven.after = path, {f"/maven2/{other.path}": part}
     with pytest.raises(DownloadFailed):
         download.fetch(["spark"])
-    assert [path for path, _ in maven.requests].count(maven.slowly) == 1
-    had = cached(slow).with_name(f"{cached(slow).name}.part").stat().st_size
+    assert [asked for asked, _ in maven.requests].count(path) == 1
+    had = part.stat().st_size
     assert 0 < had < len(BODY)
     maven.requests.clear()
+    maven.slowly = None
     download.fetch_artifacts([slow])
-    assert maven.requests == [(maven.slowly, had)]
+    assert maven.requests == [(path, had)]
     assert cached(slow).read_bytes() == BODY
     assert not cached(other).exists()
