@@ -21,6 +21,7 @@ from dagster._core.remote_representation.external_data import RepositorySnap
 from dagster._serdes import serialize_value
 
 from assets.ingest import ingest_assets
+from assets.names import table_key
 from assets.runs.run_length import run_length_of
 from orchestration.definitions import build_defs
 from resources.lake import configuration_of
@@ -58,6 +59,12 @@ def test_the_graph_is_what_the_snapshot_says(defs, where):
     if os.environ.get("TIDEMARK_WRITE_SNAPSHOTS"):
         SNAPSHOT.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     assert found == json.loads(SNAPSHOT.read_text()), "TIDEMARK_WRITE_SNAPSHOTS=1 writes it anew"
+
+
+def test_the_code_version_of_a_table_is_the_digest_of_its_contract(defs, where):
+    versions = {spec.key: spec.code_version for spec in defs.resolve_all_asset_specs()}
+    digests = {table_key(each.table): each.digest for each in configuration_of(where).contracts}
+    assert {key: versions[key] for key in digests} == digests
 
 
 def describe(defs):

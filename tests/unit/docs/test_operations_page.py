@@ -27,6 +27,7 @@ def test_every_failure_says_what_happened_what_is_not_lost_and_what_to_do(state:
     kind = Outage if state in OUTAGES else Stopped
     error = kind(state, "shop.orders", "", topic="orders").as_json()
     shown = failure([Outcome("shop.orders", state, error=error)])
+    assert shown.allow_retries is False
     alert = stopped("shop.orders", error, "r").line()
     names = {"table": "shop.orders", "topic": "orders"}
     for says in (meaning, safe, remedy):
