@@ -8,7 +8,9 @@ from dagster import DagsterInstance, DagsterRunStatus
 
 from orchestration.definitions import build_defs
 from orchestration.instance import prepare_dagster_home
+from tidemark.engine.config import discovery
 from tidemark.engine.config.configuration import Places
+from tidemark.engine.look import sightings
 
 RUN = ["run", "--json"]
 
@@ -23,7 +25,7 @@ def dagster_home(lakehouse, tmp_path, monkeypatch):
 
 
 def test_a_run_continues_after_all_dagster_state_was_deleted(lakehouse, dagster_home, tmp_path):
-    """Given a table loaded by `tidemark run`, when Dagster's whole database is gone, then the next run reads on where the ledger ends."""
+    """Given a table loaded by `tidemark run`, when Dagster's whole database and what earlier looks have noted are gone, then the next run reads on where the ledger ends."""
     topic = lakehouse.cluster.topic("forgotten", 2)
     topic.send(range(100))
     table = lakehouse.table(topic)
@@ -31,6 +33,8 @@ def test_a_run_continues_after_all_dagster_state_was_deleted(lakehouse, dagster_
     assert (first["state"], first["rows"]["written"]) == ("fresh", 100)
     shutil.rmtree(dagster_home)
     prepare_dagster_home(tmp_path)
+    for cache in (discovery.FILE, sightings.FILE):
+        (lakehouse.home / cache).unlink(missing_ok=True)
     topic.send(range(100, 150))
     (second,) = table.start(command=RUN).result()
     assert (second["state"], second["rows"]["written"], second["commits"]) == ("fresh", 50, 1)
