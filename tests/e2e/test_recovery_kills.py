@@ -59,7 +59,7 @@ def test_a_replay_of_a_range_dies_again_and_again(lakehouse, table):
     assert table.holds_everything().quarantined == 4
 
 
-@pytest.mark.long  # by default a random sequence kills rollbacks
+@pytest.mark.long  # by default test_any_sequence kills one
 def test_a_rollback_dies_again_and_again(lakehouse, table):
     target = table.head
     table.act({"verb": "replay", "quarantine": True}).result()

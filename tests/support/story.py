@@ -6,7 +6,6 @@ happened or not: the table says which, and must be wholly that.
 
 import json
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +19,16 @@ from tidemark.engine.verify.reconcile import reconcile
 PARTITIONS = 2
 NEWER = {**ORDER, "doc": "the same fields, another schema"}
 SOON = {"compaction": {"min_input_files": 2}, "snapshots": {"max_age": "1s", "min_keep": 4}}
+_PUBLISHED, _SETTLED = ("receipted", "publishing", "published"), ("settling", "settled")
+_REPLAY = ("branched", "staged", "audited", *_PUBLISHED, *_SETTLED)
+REACHED = {
+    "load": ("planned", "branched", "staged", "audited", "quarantined", *_PUBLISHED),
+    "quarantine": _REPLAY,
+    "range": _REPLAY,
+    "rollback": ("branched", *_PUBLISHED, *_SETTLED),
+    "maintenance": ("compaction_planned", "compacted", "expiry_planned", "expired"),
+}
+"""The points at which a step may be killed; the last ones only where there is something to settle, or to expire."""
 Place = tuple[int, int]
 
 
@@ -44,6 +53,7 @@ class Story:
     fates: list[list[str]] = field(default_factory=lambda: [[] for _ in range(PARTITIONS)])
     receipts: dict[int, Holds] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
+    died: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.topic = self.lakehouse.cluster.topic("story", PARTITIONS)
@@ -52,12 +62,12 @@ class Story:
         self.table: Table = self.lakehouse.table(self.topic, quarantine={"fail": 1.0}, maintenance=SOON)
         self.sent = 0
 
-    def send(self, count: int) -> None:
-        """Good records, tombstones, poison, and records of a schema that the topic must not carry yet."""
+    def send(self, count: int, *, only: str | None = None) -> None:
+        """Good records, tombstones, poison, and strange ones, of a schema that the topic must not carry yet."""
         messages = []
         for _ in range(count):
             p = self.dice.randrange(PARTITIONS)
-            fate = self.dice.choices(("good", "dead", "poison", "strange"), (12, 1, 1, 3))[0]
+            fate = only or self.dice.choices(("good", "dead", "poison", "strange"), (12, 1, 1, 3))[0]
             self.topic.schema_id = self.elsewhere if fate == "strange" else self.known
             value = {"dead": None, "poison": b"poison"}.get(fate, self.topic.encode(order(self.sent)))
             messages.append((str(self.sent).encode(), value, p))
@@ -112,6 +122,13 @@ class Story:
     def maintenance(self) -> tuple[dict[str, Any], Holds]:
         return {"verb": "maintain"}, self.now
 
+    def mend(self) -> None:
+        """From now on the topic may carry the strange schema; nothing that could be killed."""
+        if not self.mended:
+            self.mended = True
+            self.lakehouse.cluster.register(f"{self.topic.name}-value", NEWER)
+            self.told.append("the strange schema is registered")
+
     def lineage(self) -> list[int]:
         """The snapshots on the way to main, newest first."""
         metadata = self.table.iceberg().metadata
@@ -122,23 +139,25 @@ class Story:
             at = parents[at]
         return found
 
-    def live(self, points: tuple[str, ...]) -> None:
-        """One step, killed at one of `points` as often as not."""
+    def live_at_random(self) -> None:
+        """One step, killed at one of the points that it may reach as often as not."""
         if self.dice.random() < 0.2:
             self.set_paused(not self.paused)
-        if not self.mended and self.dice.random() < 0.2:
-            self.mended = True
-            self.lakehouse.cluster.register(f"{self.topic.name}-value", NEWER)
-            self.told.append("the strange schema is registered")
-        steps = (self.load, self.load, self.quarantine, self.range, self.rollback, self.maintenance)
-        step: Callable[[], Any] = self.dice.choice(steps)
-        planned = step()
+        if self.dice.random() < 0.2:
+            self.mend()
+        step = self.dice.choice(("load", *REACHED))
+        self.live(step, self.dice.choice((None, self.dice.choice(REACHED[step]))))
+
+    def live(self, step: str, point: str | None) -> None:
+        """This step, killed at `point` if it gets there."""
+        planned = getattr(self, step)()
         if planned is None:
             return
         verb, after = planned
-        point = self.dice.choice((None, self.dice.choice(points)))
-        self.told.append(f"{step.__name__} {verb or ''}{f', killed at {point}' if point else ''}")
+        self.told.append(f"{step} {verb or ''}{f', to be killed at {point}' if point else ''}")
         died = self.do(verb, point)
+        if died:
+            self.died.append(step)
         if verb and verb["verb"] == "rollback" and (not died or self.is_paused()):
             self.paused = True  # also when it died right after that
         self.settle_on((self.now, after) if died else (after,))
