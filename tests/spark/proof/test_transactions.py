@@ -1,5 +1,10 @@
 """Rule: aborted records never arrive, committed ones always do, and open ones wait."""
 
+from datetime import UTC, datetime, timedelta
+
+from tidemark.cli.status import seen
+from tidemark.engine.look.status import judge
+
 
 def test_thirty_percent_aborted_transactions_leave_exactly_the_committed_rows(lakehouse):
     topic = lakehouse.cluster.topic("payments", 3)
@@ -35,6 +40,11 @@ def test_an_open_transaction_holds_its_records_back_and_nothing_else(lakehouse):
     topic = lakehouse.cluster.topic("payments", 2)
     topic.send(range(10))
     table = lakehouse.table(topic)
+
+    def state(*, later=timedelta(0)):
+        [facts] = seen(lakehouse.lake, [table.contract], lakehouse.home)
+        return judge(facts, poll=timedelta(seconds=5), now=datetime.now(UTC) + later).state
+
     with topic.transaction() as transaction:
         transaction.send([10])
         transaction.producer.flush(30)
@@ -42,6 +52,9 @@ def test_an_open_transaction_holds_its_records_back_and_nothing_else(lakehouse):
         table.run()
         assert table.ids() == [*range(10), 21, 23]
         table.holds_everything()
+        assert state() == "fresh"
+        assert state(later=timedelta(minutes=2)) == "transaction_open"
     assert table.run().state == "fresh"
+    assert state(later=timedelta(minutes=2)) == "fresh"
     assert table.ids() == [*range(11), 20, 21, 22, 23]
     table.holds_everything()
