@@ -19,6 +19,7 @@ from typing import Any
 import headless
 import oracle
 import yaml
+from confluent_kafka import KafkaException
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table as IcebergTable
 from pyspark.sql import SparkSession
@@ -78,6 +79,18 @@ class Lakehouse:
 
     def configuration(self) -> Configuration:
         return load(None, self.contracts, environ=os.environ, home=self.home)
+
+    def commit_group(self, group: str, topic: str, following: Mapping[int, int]) -> None:
+        """What a consumer group has read; a new broker takes a moment until it keeps what groups commit."""
+
+        def taken() -> bool:
+            try:
+                self.lake.kafka("main").commit_group(group, topic, following)
+            except KafkaException:
+                return False
+            return True
+
+        until(taken, "the broker to keep what groups commit")
 
     def spark(self) -> SparkSession:
         """The session of the in-process runs, for looking."""

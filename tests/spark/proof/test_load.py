@@ -1,6 +1,7 @@
 """Rule: every committed offset is in exactly one of table, quarantine and counted tombstones."""
 
 import struct
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -135,6 +136,35 @@ def test_a_table_that_starts_at_the_latest_offset_pins_it_once(lakehouse):
     assert table.run().rows.written == 20
     assert table.ids() == list(range(40, 60))
     table.holds_everything()
+
+
+@pytest.mark.parametrize(
+    ("begins", "start"),
+    [("where a group has read to", {"0": 11, "1": 10, "2": 0}), ("at a time", {"0": 11, "1": 10, "2": 10})],
+)
+def test_a_first_load_begins_where_the_contract_says(lakehouse, begins, start):
+    """Given records on both sides of a group's commits or of a time, when first loaded, then those behind are there, and all of a partition of which the group has committed nothing."""
+    topic, then = lakehouse.cluster.topic("begun", 3), datetime(2026, 1, 2, tzinfo=UTC)
+    said = then.isoformat() if begins == "at a time" else {"consumer_group": topic.name}
+    table = lakehouse.table(topic, ingest={"start": said})
+    topic.send_at(range(31), then - timedelta(hours=1))
+    topic.send_at(range(31, 61), then)
+    lakehouse.commit_group(topic.name, topic.name, {0: 11, 1: 10})
+    assert table.run().state == "fresh"
+    assert table.ledger["start"] == start
+    assert table.ids() == [n for n in range(61) if n // 3 >= start[str(n % 3)]]
+    table.holds_everything()
+
+
+def test_no_load_begins_at_commits_of_a_group_that_kafka_no_longer_holds(lakehouse):
+    topic = lakehouse.cluster.topic("begun_late", 1)
+    table = lakehouse.table(topic, ingest={"start": {"consumer_group": "slow"}})
+    topic.send(range(20))
+    lakehouse.commit_group("slow", topic.name, {0: 5})
+    topic.delete_records({0: 8})
+    stopped = table.run()
+    assert stopped.state == "misconfigured"
+    assert "consumer group slow: offset 5 of partition 0 is outside" in stopped.error["message"]
 
 
 @pytest.mark.parametrize(
