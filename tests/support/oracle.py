@@ -258,6 +258,14 @@ def _broken_chain(history: list[dict[str, Any]]) -> list[str]:
                 faults.append(
                     f"partition {p}: batch {after['batch_id']} begins at {begin}, the one before ended at {ended}"
                 )
+        for p in sorted({*before["totals"], *after["counts"], *after["totals"]}):
+            was, more, now = (
+                each.get(p, [0] * 5) for each in (before["totals"], after["counts"], after["totals"])
+            )
+            if now != [a + b for a, b in zip(was, more, strict=True)]:
+                faults.append(
+                    f"partition {p}: batch {after['batch_id']} makes {now} of {was} by counting {more}"
+                )
     return faults
 
 
