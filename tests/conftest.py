@@ -56,6 +56,7 @@ def _always_stopped(home: Path) -> Iterator[Stack]:
         yield Stack(home)
     finally:
         guard.communicate()
+        assert guard.returncode == 0, f"the stack in {home} was not taken down"
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +48,8 @@ class Lakehouse:
     contracts: Path
     status: Mapping[str, Any]
     environment: dict[str, str] = field(default_factory=dict)
+    runs: list["Run"] = field(default_factory=list)
+    """What was started in processes of their own."""
     makes_code: bool = False
     """Whether Spark makes code for whatever the in-process runs do, as it does where many rows are at work.
 
@@ -101,6 +103,12 @@ class Lakehouse:
         before, self.status = self.status, Stack(self.home).up()
         for block in ("kafka", "schema_registry", "spark"):
             assert self.status[block] == before[block], f"{block} has moved from {before[block]}"
+
+    def kill_runs(self) -> None:
+        """SIGKILL those that a test that failed has left, paused as a rule."""
+        for run in self.runs:
+            if run.process.poll() is None:
+                run.kill()
 
     def close(self) -> None:
         for name in ("lake", "catalog"):
@@ -243,8 +251,12 @@ class Run:
         log.touch()
         output = stem.with_suffix(".out")
         if command is None:
-            return cls(headless.start(tables, environ, output, log), marker, log)
-        return cls(headless.command([*command, *tables], environ, output, log), marker, log)
+            process = headless.start(tables, environ, output, log)
+        else:
+            process = headless.command([*command, *tables], environ, output, log)
+        run = cls(process, marker, log)
+        lakehouse.runs.append(run)
+        return run
 
     def reaches_its_pause(self, seconds: float = 90) -> int:
         """Wait until the run stands at its pause point; the pid that stands there."""
@@ -259,7 +271,8 @@ class Run:
     def kill(self) -> None:
         """SIGKILL the process that does the work, and the one that started it."""
         if self.marker.exists():
-            os.kill(int(self.marker.read_text()), signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(int(self.marker.read_text()), signal.SIGKILL)
         self.process.kill()
         self.process.communicate()
 
@@ -313,6 +326,7 @@ def lakehouse(status: Mapping[str, Any], folder: Path, *, makes_code: bool = Fal
     try:
         yield made
     finally:
+        made.kill_runs()
         made.close()
         gone = [name for name, pid in Stack(made.home).status()["processes"].items() if pid is None]
         for service in gone:
