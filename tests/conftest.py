@@ -13,6 +13,7 @@ from typing import Any
 import hypothesis
 import pytest
 import seeds
+from own_home import own_home
 
 from tidemark.services.ports import without_proxy
 from tidemark.services.stack import Stack
@@ -70,7 +71,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """The status of a running stack (CONTRACT: `services status --json`); TIDEMARK_TEST_HOME names one to reuse."""
     reuse = os.environ.get("TIDEMARK_TEST_HOME")
     if reuse:
-        yield Stack(Path(reuse)).up()
+        yield Stack(own_home(Path(reuse))).up()
         return
     with _always_stopped(tmp_path_factory.mktemp("stack")) as own:
         yield own.up()
