@@ -6,12 +6,10 @@ The model is a dictionary; nothing of the product decides what is expected.
 import json
 import random
 import threading
-import uuid
 from typing import Any
 
 import oracle
 from lakehouse import Lakehouse
-from topics import Topic
 
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.maintenance.gain import Gain
@@ -28,8 +26,7 @@ class Changes:
 
     def __init__(self, lakehouse: Lakehouse, **contract: Any) -> None:
         self.lakehouse = lakehouse
-        self.topic = Topic(lakehouse.cluster, f"changes_{uuid.uuid4().hex[:6]}", {})
-        self.topic.create(PARTITIONS)
+        self.topic = lakehouse.cluster.bare_topic("changes", PARTITIONS)
         self.append = lakehouse.table(
             self.topic,
             value={"format": "json", "fields": FIELDS},

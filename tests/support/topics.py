@@ -88,9 +88,14 @@ class Cluster:
         self, name: str, partitions: int = 1, *, schema: Mapping[str, Any] = ORDER, **config: str
     ) -> "Topic":
         """A new topic whose name ends in a token of its own, with its value schema registered."""
-        topic = Topic(self, f"{name}_{uuid.uuid4().hex[:6]}", schema)
-        topic.create(partitions, **config)
+        topic = self.bare_topic(name, partitions, **config)
         topic.use(schema)
+        return topic
+
+    def bare_topic(self, name: str, partitions: int = 1, **config: str) -> "Topic":
+        """The same without a schema."""
+        topic = Topic(self, f"{name}_{uuid.uuid4().hex[:6]}", {})
+        topic.create(partitions, **config)
         return topic
 
     def compacted_topic(self, name: str) -> "Topic":

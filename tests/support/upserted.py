@@ -1,9 +1,6 @@
 """An upsert table the whole way from its topic, and what it must hold."""
 
 import json
-import uuid
-
-from topics import Topic
 
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.engine.lane.merge_catch_up import catch_up_merges
@@ -16,8 +13,7 @@ class Upserted:
 
     def __init__(self, lakehouse, *, partitions=2, format_version=2, **upsert):
         self.lakehouse = lakehouse
-        self.topic = Topic(lakehouse.cluster, f"upsert_{uuid.uuid4().hex[:6]}", {})
-        self.topic.create(partitions)
+        self.topic = lakehouse.cluster.bare_topic("upsert", partitions)
         self._contract = self.said = {
             "value": {"format": "json", "fields": FIELDS},
             "key": {"format": "string", "fields": ["id"]},

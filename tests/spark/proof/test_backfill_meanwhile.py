@@ -1,13 +1,12 @@
 """Rule: whatever becomes of topic, table and shadow while history is loaded, a cutover loses and doubles nothing."""
 
 import json
-import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from dying import Died
-from topics import BEGAN, Topic
+from topics import BEGAN
 
 import tidemark.engine.ingest.microbatch as ingesting
 import tidemark.engine.operate.backfill.act as operating
@@ -104,8 +103,7 @@ def test_copied_rows_are_compared_though_the_receipts_of_the_shadow_were_expired
 
 def test_a_column_by_whose_values_rows_are_partitioned_becomes_wider_while_what_is_loaded_waits(lakehouse):
     """Given a table to which nothing comes any more, when such a column becomes wider before the load and another one after it, then loaded and published it is, and both compare the rows of before."""
-    topic = Topic(lakehouse.cluster, f"wider_{uuid.uuid4().hex[:6]}", {})
-    topic.create(1)
+    topic = lakehouse.cluster.bare_topic("wider")
 
     def declared(tenant="int", shop="int"):
         value = {"format": "json", "fields": {"id": "bigint", "tenant": tenant, "shop": shop}}

@@ -5,7 +5,6 @@ import uuid
 
 import fastavro
 import pytest
-from topics import Topic
 
 from tidemark.engine.operate.approve import approve
 from tidemark.engine.preview.foresee import foresee
@@ -21,9 +20,7 @@ ITEM = {"type": "object", "properties": {"id": {"type": "integer"}}, "required":
 
 @pytest.fixture
 def topic(lakehouse):
-    made = Topic(lakehouse.cluster, f"bare_{uuid.uuid4().hex[:6]}", {})
-    made.create(1)
-    return made
+    return lakehouse.cluster.bare_topic("bare")
 
 
 def encoded(schema, value):
@@ -138,8 +135,7 @@ def test_a_topic_that_is_not_what_the_contract_says_stops_its_table_and_fills_no
         "message": ({"value": {"message": "shop.Order"}}, [b"\x0a\x01t"] * 3),
     }
     for name, (contract, values) in said.items():
-        topic = Topic(lakehouse.cluster, f"wrong_{name}_{uuid.uuid4().hex[:6]}", {})
-        topic.create(1)
+        topic = lakehouse.cluster.bare_topic(f"wrong_{name}")
         known = topic.register(PROTO, "PROTOBUF") if name == "message" else topic.register(FIRST)
         header = b"\x00" + known.to_bytes(4, "big")
         index = {"message": b"\x00"}.get(name, b"")
@@ -193,8 +189,7 @@ def test_one_table_follows_the_newest_version_and_another_stays_with_its_own(lak
 def test_subjects_named_by_record_or_by_topic_and_record_are_followed(lakehouse):
     """Given a topic per strategy with records of two versions of such a subject, when run, then both are read into the one table."""
     for name in ("{token}.Order", "{topic}-shop.Order"):
-        topic = Topic(lakehouse.cluster, f"named_{uuid.uuid4().hex[:6]}", {})
-        topic.create(1)
+        topic = lakehouse.cluster.bare_topic("named")
         subject = name.format(token=f"shop{uuid.uuid4().hex[:6]}", topic=topic.name)
         table = lakehouse.table(topic, value={"subject": subject})
         for schema, value in ((FIRST, {"id": 1}), (SECOND, {"id": 2, "note": "x"})):

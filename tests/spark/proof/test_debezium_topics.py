@@ -2,13 +2,11 @@
 
 import io
 import json
-import uuid
 
 import debezium
 import fastavro
 import pytest
 from debezium import change, framed, register, semantic
-from topics import Topic
 
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.plan.proposal import propose
@@ -34,9 +32,7 @@ KEY = {
 
 @pytest.fixture
 def topic(lakehouse):
-    made = Topic(lakehouse.cluster, f"debezium_{uuid.uuid4().hex[:6]}", {})
-    made.create(1)
-    return made
+    return lakehouse.cluster.bare_topic("debezium")
 
 
 def row(number, **more):

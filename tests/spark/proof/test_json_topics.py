@@ -1,10 +1,8 @@
 """JSON topics go the whole way: table from declared columns, quarantine with pointers, columns that come later."""
 
 import json
-import uuid
 
 import pytest
-from topics import Topic
 
 from tidemark.domain.errors import Refused
 from tidemark.engine.operate.accept import accept
@@ -14,9 +12,7 @@ from tidemark.engine.table.operations import Signature
 
 
 def json_topic(lakehouse, partitions=2):
-    topic = Topic(lakehouse.cluster, f"json_{uuid.uuid4().hex[:6]}", {})
-    topic.create(partitions)
-    return topic
+    return lakehouse.cluster.bare_topic("json", partitions)
 
 
 def send(topic, *values):

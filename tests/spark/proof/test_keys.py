@@ -6,11 +6,9 @@ Text, raw bytes and Avro records as keys are in `test_decode_debezium` and `test
 import io
 import json
 import struct
-import uuid
 
 import fastavro
 import pytest
-from topics import Topic
 
 AVRO_KEY = {"type": "record", "name": "Key", "namespace": "shop", "fields": [{"name": "id", "type": "int"}]}
 JSON_KEY = {"type": "object", "properties": {"id": {"type": "integer"}}, "additionalProperties": False}
@@ -53,8 +51,7 @@ FORMATS = {
 def test_a_tombstone_is_a_row_with_the_columns_of_its_key(lakehouse, form):
     """Given rows, tombstones and a key that does not decode, then each is in its place, read by PyIceberg and Spark."""
     kind, schema, encode = FORMATS[form]
-    topic = Topic(lakehouse.cluster, f"keyed_{uuid.uuid4().hex[:6]}", {})
-    topic.create(1)
+    topic = lakehouse.cluster.bare_topic("keyed")
     head = b""
     if schema is not None:
         head = struct.pack(">bI", 0, topic.cluster.register(f"{topic.name}-key", schema, kind))
@@ -93,8 +90,7 @@ def test_a_tombstone_is_a_row_with_the_columns_of_its_key(lakehouse, form):
 
 
 def test_without_an_upsert_table_tombstones_are_counted_and_keys_left_alone(lakehouse):
-    topic = Topic(lakehouse.cluster, f"keyed_{uuid.uuid4().hex[:6]}", {})
-    topic.create(1)
+    topic = lakehouse.cluster.bare_topic("keyed")
     topic.send_raw([(b"1", b'{"id": 1}', 0), (b"\xff", None, 0)])
     value = {"format": "json", "fields": {"id": "bigint"}}
     table = lakehouse.table(topic, value=value, key={"format": "string", "fields": ["id"]})
@@ -110,8 +106,7 @@ def test_without_an_upsert_table_tombstones_are_counted_and_keys_left_alone(lake
 
 
 def test_a_key_that_cannot_stand_for_its_column_is_refused_before_anything_is_made(lakehouse):
-    topic = Topic(lakehouse.cluster, f"keyed_{uuid.uuid4().hex[:6]}", {})
-    topic.create(1)
+    topic = lakehouse.cluster.bare_topic("keyed")
     topic.send_raw([(b"1", b'{"id": 1}', 0)])
     topic.cluster.register(
         f"{topic.name}-key",

@@ -2,7 +2,6 @@
 
 import json
 import struct
-import uuid
 from functools import reduce
 from typing import Any
 
@@ -24,7 +23,6 @@ from matrix import (
     json_schema_of,
     proto_of,
 )
-from topics import Topic
 
 from tidemark.engine.schema.protoc import compile_proto
 
@@ -33,9 +31,7 @@ HEADERS = [("trace", b"1"), ("trace", None), ("a", b""), ("trace", b"\xff")]
 
 @pytest.fixture
 def topic(lakehouse):
-    made = Topic(lakehouse.cluster, f"matrix_{uuid.uuid4().hex[:6]}", {})
-    made.create(1)
-    return made
+    return lakehouse.cluster.bare_topic("matrix")
 
 
 def names(rows: list[TypeRow]) -> dict[str, TypeRow]:
@@ -140,8 +136,7 @@ def test_every_row_of_the_matrix_is_read_as_it_says(lakehouse, topic, kind):
 def test_every_value_as_a_whole_lands_or_stops_its_own_table_by_name(lakehouse):
     """Given a topic for each kind of whole value, when all are run, then each is there exactly, and what has no columns stops with its path."""
     for row in WHOLES:
-        topic = Topic(lakehouse.cluster, f"whole_{uuid.uuid4().hex[:6]}", {})
-        topic.create(1)
+        topic = lakehouse.cluster.bare_topic("whole")
         text = row.schema if row.kind == "PROTOBUF" else json.dumps(row.schema)
         head = struct.pack(">bI", 0, topic.register(text, row.kind)) if row.kind else b""
         topic.send_raw([(b"k", head + (b"\0" if row.kind == "PROTOBUF" else b"") + row.sent, 0)])

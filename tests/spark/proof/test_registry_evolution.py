@@ -2,12 +2,10 @@
 
 import json
 import struct
-import uuid
 
 import httpx
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from topics import Topic
 
 from tidemark.engine.operate.approve import approve
 from tidemark.engine.preview.foresee import foresee
@@ -19,9 +17,7 @@ ANN = Signature("ann", "known", "run-1")
 
 @pytest.fixture
 def topic(lakehouse):
-    made = Topic(lakehouse.cluster, f"evolves_{uuid.uuid4().hex[:6]}", {})
-    made.create(2)
-    return made
+    return lakehouse.cluster.bare_topic("evolves", 2)
 
 
 class Versions:

@@ -2,11 +2,9 @@
 
 import itertools
 import struct
-import uuid
 
 import httpx
 import pytest
-from topics import Topic
 
 ITEM = {
     "$schema": "http://json-schema.org/draft-07/schema#",
@@ -20,9 +18,7 @@ ITEM = {
 
 @pytest.fixture
 def topic(lakehouse):
-    made = Topic(lakehouse.cluster, f"registered_{uuid.uuid4().hex[:6]}", {})
-    made.create(2)
-    return made
+    return lakehouse.cluster.bare_topic("registered", 2)
 
 
 def send(topic, schema_id, *payloads):

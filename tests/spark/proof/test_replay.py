@@ -1,11 +1,10 @@
 """Rule: a replay moves records, never copies them; what Kafka no longer has is refused by name."""
 
 import json
-import uuid
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
-from topics import ORDER, Topic, order
+from topics import ORDER, order
 
 import tidemark.engine.operate.replay_quarantine as replaying
 from tidemark.domain.errors import Refused, Stopped
@@ -124,8 +123,7 @@ def test_a_replay_of_one_cause_leaves_the_others_alone(lakehouse, table, monkeyp
 
 def test_what_a_mended_contract_takes_in_is_replayed_by_range_and_then_whole(lakehouse):
     """Given documents that break a rule or are too wide for a declared type, when the contract is mended, then a dry run foresees it, a replay of some offsets moves those, and the next one the rest, once."""
-    topic = Topic(lakehouse.cluster, f"mended_{uuid.uuid4().hex[:6]}", {})
-    topic.create(1)
+    topic = lakehouse.cluster.bare_topic("mended")
     topic.send_raw((b"k", f'{{"id": {n}, "price": {n}.5}}'.encode(), 0) for n in range(40))
     topic.send_raw((b"k", f'{{"id": {n}, "price": 12345.5}}'.encode(), 0) for n in range(40, 43))
     topic.send_raw((b"k", f'{{"id": {n}, "price": -1.5}}'.encode(), 0) for n in range(43, 46))

@@ -3,12 +3,10 @@
 import io
 import json
 import struct
-import uuid
 
 import fastavro
 import pytest
 from lakehouse import Table
-from topics import Topic
 
 from tidemark.cli import status
 from tidemark.domain.plan.proposal import propose
@@ -28,9 +26,7 @@ message Audit { string text = 1; }"""
 
 @pytest.fixture
 def topic(lakehouse):
-    made = Topic(lakehouse.cluster, f"several_{uuid.uuid4().hex[:6]}", {})
-    made.create(2)
-    return made
+    return lakehouse.cluster.bare_topic("several", 2)
 
 
 def framed(schema_id, payload):

@@ -1,11 +1,9 @@
 """A Debezium topic ends equal to its source table: snapshot, changes, key updates, tombstones, unknown values, truncates."""
 
-import uuid
 from datetime import UTC, datetime
 
 import pytest
 from debezium import HEARTBEAT, change, envelope_schema, framed, register
-from topics import Topic
 
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
@@ -31,8 +29,7 @@ class Source:
     """
 
     def __init__(self, lakehouse, partitions=1):
-        self.topic = Topic(lakehouse.cluster, f"debezium_upsert_{uuid.uuid4().hex[:6]}", {})
-        self.topic.create(partitions)
+        self.topic = lakehouse.cluster.bare_topic("debezium_upsert", partitions)
         self.ids = {name: register(self.topic, "value", each) for name, each in SCHEMAS.items()}
         self.key_id = register(self.topic, "key", KEY)
         self.rows, self.sent, self.events = {}, [], 0

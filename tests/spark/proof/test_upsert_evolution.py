@@ -3,12 +3,10 @@
 import json
 import math
 import struct
-import uuid
 from datetime import UTC, datetime
 
 import pytest
 from append_log import AppendLog
-from topics import Topic
 
 from tidemark.domain.columns.types import (
     DOUBLE,
@@ -315,8 +313,7 @@ def test_a_column_by_whose_values_rows_are_partitioned_becomes_wider(lakehouse, 
 
 def test_what_waits_is_merged_after_an_append_table_is_partitioned_by_a_wider_column(lakehouse):
     """Given rows that are not merged and a rule over the whole table, when one column becomes wider by a look at the schema and another by a batch, then the merge reads what waited, and the rule the rows of before."""
-    topic = Topic(lakehouse.cluster, f"wider_{uuid.uuid4().hex[:6]}", {})
-    topic.create(1)
+    topic = lakehouse.cluster.bare_topic("wider")
     rule = {"check": "unique", "columns": ["id", "v", "w"], "within": "table", "on_failure": "warn"}
 
     def declared(v="int", w="int"):

@@ -1,11 +1,9 @@
 """Keys of upsert tables the whole way: composite and nested ones, the Kafka key itself, a new topic, a wider key."""
 
 import json
-import uuid
 
 import pytest
 from debezium import framed, register
-from topics import Topic
 
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Refused
@@ -24,8 +22,7 @@ class Tables:
 
     def __init__(self, lakehouse):
         self.lakehouse = lakehouse
-        self.topic = Topic(lakehouse.cluster, f"keys_{uuid.uuid4().hex[:6]}", {})
-        self.topic.create(2)
+        self.topic = lakehouse.cluster.bare_topic("keys", 2)
         self.expected = {}
         self.declare(FIELDS)
 
@@ -114,8 +111,7 @@ def test_dates_of_any_year_are_keys(lakehouse):
     day = {"name": "d", "type": {"type": "int", "logicalType": "date"}}
     key = {"type": "record", "name": "Key", "fields": [day]}
     value = {**key, "name": "Value", "fields": [day, {"name": "v", "type": "string"}]}
-    topic = Topic(lakehouse.cluster, f"days_{uuid.uuid4().hex[:6]}", {})
-    topic.create(1)
+    topic = lakehouse.cluster.bare_topic("days")
     key_id, value_id = register(topic, "key", key), register(topic, "value", value)
     table = lakehouse.table(topic, value={"format": "avro"}, key={"format": "avro"}, upsert=["d"])
     plain = {**day, "type": "int"}
@@ -139,8 +135,7 @@ def test_dates_of_any_year_are_keys(lakehouse):
 
 def test_columns_of_any_name_are_keys_and_values(lakehouse):
     """Given names with spaces, commas and parentheses, and those of a merge's working columns, when their rows change and go, then the table is the map."""
-    topic = Topic(lakehouse.cluster, f"spaced_{uuid.uuid4().hex[:6]}", {})
-    topic.create(1)
+    topic = lakehouse.cluster.bare_topic("spaced")
     names = ["x y", "in, (it)"]
     working = ("tidemark_key", "tidemark_action", "action", "k", "at", "kind", "stored")
     fields = {

@@ -1,12 +1,10 @@
 """Rule: on format 3 what has no single type is a VARIANT, every digit of it kept, and the table lives like any other."""
 
 import struct
-import uuid
 from datetime import UTC, datetime
 
 import debezium
 import pytest
-from topics import Topic
 
 from tidemark.domain.columns.types import STRING, VARIANT
 from tidemark.domain.config.upsert import upsert_table_of
@@ -48,9 +46,7 @@ EDGES = (
 
 @pytest.fixture
 def topic(lakehouse):
-    made = Topic(lakehouse.cluster, f"variant_{uuid.uuid4().hex[:6]}", {})
-    made.create(1)
-    return made
+    return lakehouse.cluster.bare_topic("variant")
 
 
 def send(topic, *values, schema_id=None):
