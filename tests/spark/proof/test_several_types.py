@@ -1,11 +1,9 @@
 """Rule: of several record types in one topic each lands in its own table; what no table is for is counted, not lost."""
 
-import io
 import json
-import struct
 
-import fastavro
 import pytest
+from decoding import encoded, framed
 from lakehouse import Table
 
 from tidemark.cli import status
@@ -27,16 +25,6 @@ message Audit { string text = 1; }"""
 @pytest.fixture
 def topic(lakehouse):
     return lakehouse.cluster.bare_topic("several", 2)
-
-
-def framed(schema_id, payload):
-    return struct.pack(">bI", 0, schema_id) + payload
-
-
-def encoded(schema, value):
-    sink = io.BytesIO()
-    fastavro.schemaless_writer(sink, fastavro.parse_schema(schema, _write_hint=False), value)
-    return sink.getvalue()
 
 
 def send(topic, *values):
