@@ -1,10 +1,9 @@
 """Rule: values without the registry's header are read with the one schema that the contract names, or nothing is."""
 
-import io
 import uuid
 
-import fastavro
 import pytest
+from decoding import encoded
 
 from tidemark.engine.operate.approve import approve
 from tidemark.engine.preview.foresee import foresee
@@ -21,12 +20,6 @@ ITEM = {"type": "object", "properties": {"id": {"type": "integer"}}, "required":
 @pytest.fixture
 def topic(lakehouse):
     return lakehouse.cluster.bare_topic("bare")
-
-
-def encoded(schema, value):
-    sink = io.BytesIO()
-    fastavro.schemaless_writer(sink, fastavro.parse_schema(dict(schema), _write_hint=False), value)
-    return sink.getvalue()
 
 
 def send(topic, *values):
