@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from assets.names import MAINTENANCE_POOL, maintain_op, maintenance_key, subject_of
+from assets.names import MAINTENANCE_POOL, maintain_op, maintenance_key, table_about
 from assets.specs import owned_by
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
@@ -40,7 +40,7 @@ def _kind(kind: Asset, contracts: Sequence[Contract]) -> dg.AssetsDefinition:
     ) -> Iterator[dg.MaterializeResult[None]]:
         from assets.runs.maintenance import maintain_tables  # noqa: PLC0415 - only a step pays for the engine's imports
 
-        tables = sorted(subject_of(key) for key in context.selected_asset_keys)
+        tables = sorted(table_about(key) for key in context.selected_asset_keys)
         yield from maintain_tables(context, lake, kind, [by_table[table] for table in tables])
 
     return maintain_kind

@@ -101,7 +101,7 @@ def table_of(key: dg.AssetKey) -> str:
     return ".".join(key.path)
 
 
-def subject_of(key: dg.AssetKey) -> str:
+def table_about(key: dg.AssetKey) -> str:
     """The table that an asset is about: of `schema/…` and `maintenance/…` the one in the key."""
     match list(key.path):
         case ["schema", namespace, name] | ["maintenance", namespace, name, _]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from assets.checks.results import StepOutput
-from assets.names import COMPATIBILITY, REVIEW, schema_key, subject_of
+from assets.names import COMPATIBILITY, REVIEW, schema_key, table_about
 from assets.specs import owned_by
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
@@ -33,7 +33,7 @@ def schema_assets(contracts: Sequence[Contract]) -> dg.AssetsDefinition | None:
         from assets.runs.schema import evolve_tables  # noqa: PLC0415 - only a step pays for the engine's imports
 
         checked = {key.asset_key for key in context.selected_asset_check_keys}
-        chosen = sorted(subject_of(key) for key in context.selected_asset_keys | checked)
+        chosen = sorted(table_about(key) for key in context.selected_asset_keys | checked)
         yield from evolve_tables(context, lake, [by_table[table] for table in chosen])
 
     return evolve_schemas

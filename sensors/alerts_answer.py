@@ -12,12 +12,12 @@ from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunsFilter
 from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NAME
 from pydantic import ConfigDict
 
-from assets.names import LANE_TAG, RECEIPT, VERB_TAG, is_ours, subject_of, table_key
+from assets.names import LANE_TAG, RECEIPT, VERB_TAG, is_ours, table_about, table_key
 from assets.runs.last_runs import INTERRUPTED, LOOK_BACK, errors_of, why_run, why_step
 from jobs.operations import OF_VERB
 from sensors.changed_runs import LATE, change_of, changed, changed_at, recent
 from sensors.cursor import Moment, cursor_of
-from tidemark.domain.alerts import Alert, digest, figureless, mark_of, message, stopped
+from tidemark.domain.alerts import Alert, digest, figureless, message, news_of, stopped
 from tidemark.domain.config.units import counted
 from tidemark.domain.states import OUTAGES, STATES
 
@@ -172,7 +172,7 @@ def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor, now: float)
             cursor.red.pop(name, None)
             continue
         plan = found.metadata.get("plan")
-        mark = mark_of(found.severity.value, found.description or "", str(plan.value) if plan else None)
+        mark = news_of(found.severity.value, found.description or "", str(plan.value) if plan else None)
         if cursor.red.get(name) != mark:
             cursor.red[name] = mark
             yield _of_check(found)
@@ -185,4 +185,4 @@ def _of_check(found: dg.AssetCheckEvaluation) -> Alert:
     figures = ", ".join(f"{name} {value}" for name, value in list(said.items())[:6])
     what = f"check {found.check_name} {word}: {found.description or error or figures}"
     state = next((each for each in STATES if error and each == said.get("state")), None)
-    return Alert(subject_of(found.asset_key), what, state, said.get("next") or remedy)
+    return Alert(table_about(found.asset_key), what, state, said.get("next") or remedy)

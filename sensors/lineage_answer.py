@@ -11,7 +11,7 @@ import dagster as dg
 from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord
 from pydantic import ConfigDict
 
-from assets.names import is_ours, subject_of, table_of
+from assets.names import is_ours, table_about, table_of
 from assets.runs.last_runs import errors_of, why_run, why_step
 from resources.lake import LakeResource, unreadable
 from sensors.changed_runs import change_of, changed, changed_at, recent
@@ -174,7 +174,7 @@ def _activity(
     kind = _KINDS.get((step or "").partition("_")[0])
     if kind is None or (node is None and not is_ours(run)):
         return None
-    table = subject_of(key)
+    table = table_about(key)
     made = Activity(kind, table, run.run_id, run.job_name, "START", at)
     if kind == "maintenance":
         return replace(made, step=".".join(key.path[3:]), inputs=(table,))
@@ -211,10 +211,10 @@ def _errors(
     failures = {each.step_key: each for each in _events(instance, run, DagsterEventType.STEP_FAILURE)}
     well = {each.step_key for each in _events(instance, run, DagsterEventType.STEP_SUCCESS)}
     cut_off = why_run(instance, run.run_id) if set(steps.values()) - failures.keys() - well else ""
-    tables, found = {subject_of(key) for key in steps}, dict[dg.AssetKey, str]()
+    tables, found = {table_about(key) for key in steps}, dict[dg.AssetKey, str]()
     for key, step in steps.items():
         if step in failures:
-            named, table = errors_of(failures[step]), subject_of(key)
+            named, table = errors_of(failures[step]), table_about(key)
             if table in named:
                 found[key] = str(named[table]["message"])
             elif not named or named.keys() - tables:

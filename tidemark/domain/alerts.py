@@ -60,7 +60,7 @@ def stopped(table: str, error: Mapping[str, Any], run_id: str) -> Alert:
     )
 
 
-def mark_of(severity: str, says: str, plan: str | None) -> str:
+def news_of(severity: str, says: str, plan: str | None) -> str:
     """What makes a red check news: another plan, another severity, other words; not other figures, nor their order."""
     words = sorted(word.strip(",;:") for word in figureless(says).split())
     return digest(severity, " ".join(words) if plan is None else plan)

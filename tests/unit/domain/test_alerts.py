@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from tidemark.domain.alerts import Alert, figureless, mark_of, message, stopped
+from tidemark.domain.alerts import Alert, figureless, message, news_of, stopped
 
 
 def test_a_stopped_table_is_told_with_its_state_and_next_step():
@@ -94,7 +94,7 @@ def test_causes_in_another_order_are_no_news_and_another_cause_is():
     """Given a check that names causes, the most frequent first, when their figures change, then it is told once."""
     causes = ("undecodable 3, null_key 1", "null_key 12, undecodable 1", "null_key 2, no_magic_byte 1")
     first, second, third = (
-        mark_of("WARN", f"4 of 90 records could not enter: {each}; their bytes are kept", None)
+        news_of("WARN", f"4 of 90 records could not enter: {each}; their bytes are kept", None)
         for each in causes
     )
     assert first == second != third

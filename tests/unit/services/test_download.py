@@ -200,7 +200,8 @@ def test_who_waits_for_the_downloads_of_another_says_so(maven, publish, tmp_path
     assert cached(artifact).exists()
 
 
-def test_a_download_that_is_given_up_goes_on_where_it_was_the_next_time(maven, publish):
+def test_a_download_that_is_given_up_goes_on_where_it_was_the_next_time(maven, publish, monkeypatch):
+    monkeypatch.setattr(download, "ATTEMPTS", 1)
     slow = publish("a", BODY)
     other = publish("b", BODY, sha256="0" * 64)
     path, part = f"/maven2/{slow.path}", cached(slow).with_name(f"{cached(slow).name}.part")

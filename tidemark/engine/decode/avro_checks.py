@@ -28,7 +28,7 @@ from tidemark.domain.formats.avro_nodes import (
     merged_numbers,
 )
 from tidemark.engine.decode.avro import is_same, keys_are_unique, member
-from tidemark.engine.decode.connect import document, is_writable, zoned_timestamp
+from tidemark.engine.decode.connect import document, has_digits, zoned_timestamp
 
 Check = Callable[[Column, Node], Column | None]
 _INT = (-(1 << 31), (1 << 31) - 1)
@@ -70,7 +70,7 @@ def fits(value: Column, node: Node) -> Column | None:  # noqa: PLR0911 - one ret
             convert = document if node.logical == "document" else zoned_timestamp
             return value.isNull() | convert(value).isNotNull()
         case Record(logical="variable-decimal"):
-            return value.isNull() | is_writable(value)
+            return value.isNull() | has_digits(value)
         case Entries():
             return _all([_keys_are_kept(value, node), _each(value, _pair(node), fits)])
     return _nested(value, node, fits)

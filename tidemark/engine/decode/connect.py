@@ -31,10 +31,10 @@ def zoned_timestamp(text: Column) -> Column:
 
 def variable_decimal(value: Column) -> Column:
     """Plain digits of struct<scale, value>, a number of any length."""
-    return F.when(is_writable(value), digits_of(value["value"], value["scale"]))
+    return F.when(has_digits(value), digits_of(value["value"], value["scale"]))
 
 
-def is_writable(value: Column) -> Column:
+def has_digits(value: Column) -> Column:
     """Whether struct<scale, value> is a number that anyone would write out."""
     return value["scale"].between(-MAX_SCALE, MAX_SCALE) & (F.length(value["value"]) > 0)
 
