@@ -77,14 +77,19 @@ def _failed_runs(instance: dg.DagsterInstance, cursor: Cursor, now: float) -> It
     for record in records:
         cursor.late[change_of(record.dagster_run)] = changed_at(record)
         cursor.since = max(cursor.since, min(changed_at(record), now))
-        at = min(record.end_time or changed_at(record), now)
+        at = record.end_time or changed_at(record)
         # else it is told, and changed because somebody gave it a tag, or of another project on this instance
         if at > told and is_ours(record.dagster_run):
-            yield from _of_run(instance, record.dagster_run, cursor, at)
+            yield from _of_run(instance, record.dagster_run, cursor, at, now)
 
 
-def _of_run(instance: dg.DagsterInstance, run: DagsterRun, cursor: Cursor, at: float) -> Iterator[Alert]:
-    """What failed otherwise than it was told of within a day, or has got on in between."""
+def _of_run(
+    instance: dg.DagsterInstance, run: DagsterRun, cursor: Cursor, at: float, now: float
+) -> Iterator[Alert]:
+    """What failed otherwise than it was told of within a day, or has got on in between.
+
+    It failed `at`, by the clock of its machine, which may be ahead: what is kept is no later than `now`.
+    """
     for table, step, alert in _failures(instance, run):
         failed = f"{_again(run, table)} {step}"
         mark = digest(alert.state, "" if alert.state in OUTAGES else figureless(alert.what))
@@ -93,7 +98,7 @@ def _of_run(instance: dg.DagsterInstance, run: DagsterRun, cursor: Cursor, at: f
             continue
         lasts = known == mark and at - told < AGAIN and at - last < APART
         again = lasts and not _got_on(instance, run, table, last)
-        cursor.stopped[failed] = (mark, told if again else at, at)
+        cursor.stopped[failed] = (mark, told if again else min(at, now), min(at, now))
         if not again:
             yield alert
 

@@ -30,6 +30,7 @@ def store():
 def lakehouse(stack, spark_on_s3, store, tmp_path):
     made = on_store(stack, spark_on_s3, store, tmp_path)
     yield made
+    made.kill_runs()
     made.close()
 
 

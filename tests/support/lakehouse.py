@@ -27,6 +27,7 @@ from topics import Cluster, Topic
 from waiting import until
 
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Outage
 from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import connect
@@ -88,7 +89,7 @@ class Lakehouse:
         def taken() -> bool:
             try:
                 self.lake.kafka("main").commit_group(group, topic, following)
-            except KafkaException:
+            except (KafkaException, Outage):
                 return False
             return True
 

@@ -92,11 +92,22 @@ def _write(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         with written_aside(file, text) as aside:
-            os.link(aside, file)  # unlike a rename it takes no other's place
+            _put(aside, file)
     except FileExistsError:
         raise Refused(
             f"{file} is there already", next_step="--dry-run prints what would be written"
         ) from None
+
+
+def _put(aside: Path, file: Path) -> None:
+    try:
+        os.link(aside, file)  # unlike a rename it takes no other's place
+    except FileExistsError:
+        raise
+    except OSError:  # this file system has no hard links
+        if file.exists():
+            raise FileExistsError(file) from None
+        aside.replace(file)
 
 
 def _tell(found: Proposal, file: Path, text: str, *, written: bool, as_json: bool) -> None:

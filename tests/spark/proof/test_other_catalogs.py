@@ -68,6 +68,7 @@ def lakehouse(stack, catalog, tmp_path):
     _, block, remote = catalog
     made = elsewhere(stack, remote, block, tmp_path)
     yield made
+    made.kill_runs()
     made.close()
 
 

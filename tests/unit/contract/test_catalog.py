@@ -101,11 +101,13 @@ def test_path_style_access_in_pyicebergs_words_is_said_to_both_too(virtual, path
 
 
 def test_keys_of_the_store_are_known_to_java_by_its_own_names():
-    """Given keys in words that PyIceberg alone knows, then Spark has them under its own, but for those that are said so."""
+    """Given keys in words that PyIceberg alone knows, then Spark has them under its own, but for those that are said so, and unless it is told its own way to log in."""
     keys = {f"client.{key}": key for key in ("access-key-id", "secret-access-key", "session-token")}
     found = spark(Catalog.model_validate({"type": "rest", "uri": "u", **keys, "s3.session-token": "own"}))
     assert [found[f"s3.{key}"] for key in ("access-key-id", "secret-access-key")] == [*keys.values()][:2]
     assert found["s3.session-token"] == "own"
+    provided = {"type": "rest", "uri": "u", **keys, "client.credentials-provider": "p.Provider"}
+    assert not [key for key in spark(Catalog.model_validate(provided)) if key.startswith("s3.")]
 
 
 def test_python_and_java_are_spared_each_others_classes():

@@ -37,6 +37,7 @@ from tidemark.domain.plan.meanings import MEANINGS
 from tidemark.domain.plan.table_properties import governance
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.access.table_state import TableState, read_state
+from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.ready import evolve_if_needed, require_bare_values_covered
 from tidemark.engine.schema.evolve import REMOVED as APPROVED_REMOVALS
 from tidemark.engine.schema.evolve import (
@@ -739,6 +740,8 @@ class TestAColumnThatAWriterDrops:
         assert [(c.path, c.verdict, c.schema_id) for c in found.parked] == [(("_cdc", part), "review", 2)]
         assert "upsert.order_by needs it" in found.parked[0].reason
         assert removing_ids(said, lake.state(), both, "review") == {2}
+        held = SimpleNamespace(schemas=both, parked={2}, columns=value_columns(lake.state()))
+        assert "upsert.order_by needs it" in Plan.why_held(held, found.plan, 2)
         lake.evolve(said, both, approval=Approval(found.plan.id, "ann", "known"))
         assert removing_ids(said, lake.state(), both, "review") == frozenset()
 

@@ -2,8 +2,10 @@
 
 import json
 from base64 import b64decode
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from types import SimpleNamespace
 
 import pyiceberg.catalog
 import pytest
@@ -94,6 +96,13 @@ def test_what_pyiceberg_is_told_elsewhere_is_not_mixed_in(server, tmp_path, monk
     assert "s3.region" not in lake_of(tmp_path, server[0], "").catalog.properties
 
 
-def test_a_catalog_that_changes_no_properties_of_namespaces_takes_a_rename(server, tmp_path):
-    """Given a catalog without that endpoint, as S3 Tables, when a table is renamed, then no note is left, and it is no failure."""
-    give_up(lake_of(tmp_path, server[0], "").catalog, "shop.orders", "shop.sales")
+@pytest.mark.parametrize(
+    ("folder", "refused"), [("s3://b/7a1c--table-s3", False), ("s3://b/shop/orders/", True)]
+)
+def test_a_catalog_that_changes_no_properties_of_namespaces(server, tmp_path, monkeypatch, folder, refused):
+    """Given one without that endpoint, when a table is renamed, then no note is left where tables share no folder, as in S3 Tables; where they lie in that of their name it is refused."""
+    catalog = lake_of(tmp_path, server[0], "").catalog
+    table = SimpleNamespace(name=lambda: ("shop", "orders"), location=lambda: folder)
+    monkeypatch.setattr(catalog, "load_table", {"shop.orders": table}.get)
+    with pytest.raises(Stopped, match="Name the table as before") if refused else nullcontext():
+        give_up(catalog, "shop.orders", "shop.sales")

@@ -91,7 +91,10 @@ def columns_of(name: str) -> list[str]:
 
 
 def as_noted(path: Iterable[str]) -> str:
-    """A column path as notes of `columns` find it: dotted, in lower case. No table has two that are equal so."""
+    """A column path as notes of `columns` find it: dotted, in lower case.
+
+    A part and a column whose name has a dot may be equal so: a note is then about both.
+    """
     return ".".join(path).lower()
 
 

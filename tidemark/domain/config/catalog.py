@@ -33,6 +33,8 @@ _SPARKS_NAMES = (
     ("s3.region", "client.region"),
 )
 """(PyIceberg's name, that of Iceberg's Java); a key that is said under Java's own name stays as it is."""
+_OWN_LOGIN = frozenset({"client.credentials-provider", "client.factory"})
+"""What tells Spark alone how to log in to a store: keys that are PyIceberg's would come before it."""
 _HADOOP_IO = frozenset({"hive", "sql"})
 _STORES = frozenset({"s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs"})
 
@@ -102,7 +104,7 @@ class Catalog(Section):
             java["io-impl"] = "org.apache.iceberg.io.ResolvingFileIO"
         extras = {key: value for key, value in self.__pydantic_extra__.items() if key not in _PYTHON_ONLY}
         for said, name in _SPARKS_NAMES:
-            if said in extras:
+            if said in extras and not (name.startswith("s3.") and _OWN_LOGIN & extras.keys()):
                 extras.setdefault(name, extras[said])
         if virtual := extras.get("s3.force-virtual-addressing"):
             extras.setdefault("s3.path-style-access", _opposite(virtual))

@@ -104,12 +104,15 @@ class SchemaPlan:
         """12 hex digits of what waits for a decision, or else of all that is changed; empty without changes.
 
         What is applied anyway does not count beside a decision: the id that someone was shown stays the same while
-        runs apply the rest.
+        runs apply the rest. A column that is dropped, comes back and is dropped again is another plan.
         """
         if not self.changes:
             return ""
         decided = self.of("review") or self.changes
-        content = [[c.kind, c.path, str(c.old), str(c.new)] for c in decided]
+        content = [
+            [c.kind, c.path, str(c.old), str(c.new), *([c.schema_id] if c.kind == "remove_column" else [])]
+            for c in decided
+        ]
         return hashlib.sha256(json.dumps([self.table, content]).encode()).hexdigest()[:12]
 
     @property

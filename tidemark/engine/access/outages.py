@@ -57,6 +57,7 @@ _KAFKA_GONE = (
     "No resolvable bootstrap urls",
     "LEADER_NOT_AVAILABLE",
     "KafkaTimeoutException",
+    "KafkaStorageException",
     "Timeout of",
     "Cannot fetch offset",
     "Cannot fetch record for offset",
@@ -157,7 +158,8 @@ _NO_STORE = (
 )
 _STORE_JAR = (
     "The Spark server lacks the jar of the object store, or of Glue: iceberg-aws-bundle, iceberg-gcp-bundle or "
-    "iceberg-azure-bundle, of Iceberg's version (docs/guide, Platform file)."
+    "iceberg-azure-bundle, of Iceberg's version (docs/guide, Platform file). For the files of `parquet:PATH` it is "
+    "Hadoop's own: hadoop-aws, hadoop-azure or Google's connector."
 )
 _NO_DRIVER = ("No suitable driver",)
 _DRIVER_JAR = "The Spark server lacks the JDBC driver of the catalog's database: org.postgresql:postgresql."

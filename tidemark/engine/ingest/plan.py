@@ -28,7 +28,7 @@ from tidemark.engine.decode.decoding import NO_ID, Decoding, KeyDecoding, Writer
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.held import accepted_batch
 from tidemark.engine.ingest.ready import make_ready, require_bare_values_covered
-from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_columns
+from tidemark.engine.schema.evolve import is_untold, refused_ids, removing_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding, required_columns
 from tidemark.engine.schema.writer import Writer
 from tidemark.engine.schema.writers import TopicSchemas, has_variants, read_schemas
@@ -124,13 +124,17 @@ class Plan:
         ]
         if never:
             return "; ".join(c.reason for c in never)
-        written = next((w.columns for w in self.schemas.writers if w.id == schema_id), Struct(()))
+        writer = next((w for w in self.schemas.writers if w.id == schema_id), None)
         gone = [
             c
             for c in changes
             if c.kind == "remove_column"
             and schema_id in self.parked
-            and resolve(written, quoted_parts(c.path)) is None
+            and (
+                writer is None
+                or is_untold(writer, c.path)
+                or resolve(writer.columns, quoted_parts(c.path)) is None
+            )
         ]
         removed = [f"{'.'.join(c.path)}: {c.reason}" for c in gone]
         return self.schemas.why_uncovered(self.columns, schema_id) or "; ".join(removed)

@@ -64,8 +64,8 @@ class Clock:
         self._made, self._ticked = datetime.now(UTC), time.monotonic()
 
     def now(self) -> datetime:
-        """This moment, in UTC, counted on from the start: a clock that is set back would hold the run up."""
-        return self._made + timedelta(seconds=time.monotonic() - self._ticked)
+        """This moment, in UTC, at least as long after the start as it is: a clock set back would hold the run up."""
+        return max(datetime.now(UTC), self._made + timedelta(seconds=time.monotonic() - self._ticked))
 
     def rest(self, busy: Sequence["Future[Commit | Standing]"], stop: Event, seconds: float) -> None:
         """Wait until one of `busy` is done, at most `seconds`."""

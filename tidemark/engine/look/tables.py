@@ -214,10 +214,10 @@ def _with_reachability(platform: Platform, found: Sequence[Facts]) -> list[Facts
 
 
 def _behind(facts: Facts) -> bool:
-    return facts.table is not None and waiting_records(facts) > 0
+    return facts.table is not None and not facts.begin_fault and waiting_records(facts) > 0
 
 
 def _remembered(facts: Facts, memory: Memory, now: datetime) -> Facts:
-    if facts.topic is None or facts.table is None:
+    if facts.topic is None or facts.table is None or facts.begin_fault:
         return replace(facts, memory=memory)
     return replace(facts, memory=memory.with_look(facts.topic, facts.committed, now))

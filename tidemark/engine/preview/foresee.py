@@ -219,11 +219,17 @@ def _ids_in_keys(lake: Lake, contract: Contract) -> list[str]:
 
 
 def _in_payload(lake: Lake, contract: Contract, records: int) -> list[str]:
-    if contract.value.format != "json":
+    """That documents carry Kafka Connect's schema; silent when Kafka does not answer a second time."""
+    value = contract.value
+    if value.format != "json" or value.envelope != "none" or not value.fields:
         return []
-    topic = lake.topic(contract, one_of_many=True)
-    found = sampled(lake, topic, contract.cluster, newest(topic, min(records, _OPENED)))
-    return in_payload(contract, [record.value for record in found if record.value is not None])
+
+    def look() -> list[str]:
+        topic = lake.topic(contract, one_of_many=True)
+        found = sampled(lake, topic, contract.cluster, newest(topic, min(records, _OPENED)))
+        return in_payload(contract, [record.value for record in found if record.value is not None])
+
+    return asked(look)[0] or []
 
 
 def _lost_notes(contract: Contract, columns: Struct | None, schemas: TopicSchemas) -> list[str]:

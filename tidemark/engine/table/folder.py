@@ -3,8 +3,6 @@
 Two tables in one folder take each other's files for orphans.
 """
 
-from contextlib import suppress
-
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.table import Table
@@ -18,13 +16,24 @@ GIVEN_UP = "tidemark.renamed."
 
 
 def give_up(catalog: Catalog, name: str, now: str) -> None:
-    """Note at the namespace that the files of `now` may lie where a table `name` would put its own.
+    """Note at the namespace that the files of `now`, still called `name`, may lie where a new `name` would put its own.
 
-    A catalog that changes no properties of namespaces goes without: S3 Tables, whose tables share no folder.
+    A catalog that changes no properties of namespaces goes without where tables share no folder, as in S3 Tables.
+
+    Raises:
+        Stopped: `misconfigured`: there they may share one.
     """
     namespace, _, short = name.partition(".")
-    with suppress(NotImplementedError):
+    try:
         catalog.update_namespace_properties(namespace, updates={f"{GIVEN_UP}{short}": now})
+    except NotImplementedError as error:
+        if at_home(catalog.load_table(name)):
+            raise Stopped(
+                "misconfigured",
+                name,
+                "This catalog keeps no properties of namespaces, so nothing would say whose files lie in the folder of "
+                "a name that is given up. Name the table as before.",
+            ) from error
 
 
 def taken_folder(lake: Lake, table: str) -> str | None:
@@ -33,7 +42,7 @@ def taken_folder(lake: Lake, table: str) -> str | None:
     now = now_named(lake.catalog, table)
     while now is not None and now not in passed:
         found = load(lake.catalog, now)
-        if found is not None and not _at_home(found):
+        if found is not None and not at_home(found):
             return now
         passed.add(now)
         now = now_named(lake.catalog, now)
@@ -61,6 +70,6 @@ def now_named(catalog: Catalog, table: str) -> str | None:
         return None
 
 
-def _at_home(table: Table) -> bool:
+def at_home(table: Table) -> bool:
     """It lies in the folder of its own name: it was renamed back, or made anew."""
     return table.location().rstrip("/").endswith("/".join(("", *table.name())))
