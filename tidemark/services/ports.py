@@ -1,14 +1,13 @@
 """Free loopback ports, remembered so that addresses survive a restart."""
 
-import fcntl
 import json
 import secrets
 import socket
 import time
 from collections.abc import Iterable, MutableMapping
-from contextlib import suppress
 from pathlib import Path
 
+from tidemark.engine.alone import alone
 from tidemark.services.whole_file import replace_whole
 
 LOOPBACK = "127.0.0.1"
@@ -64,9 +63,7 @@ class Ports:
         One process at a time, on top of what others have remembered meanwhile.
         """
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        with self._file.with_suffix(".lock").open("w") as lock:
-            with suppress(OSError):  # a file system that knows no locks is no reason not to work
-                fcntl.flock(lock, fcntl.LOCK_EX)
+        with alone(self._file.with_suffix(".lock")):
             before = _read(self._file)
             self._known |= before
             for name in names:

@@ -24,18 +24,17 @@ from tidemark.domain.plan.table_properties import BASE
 from tidemark.engine.access.conditions import sql_within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import commit
-from tidemark.engine.access.snapshots import summary_of
 from tidemark.engine.access.spark import temp_view
 from tidemark.engine.access.table_state import OWNED, load, load_written
 from tidemark.engine.faults import pause_point
 from tidemark.engine.table.branch import Attempt, main_at, main_to
+from tidemark.engine.table.marked import append_marked
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import can_compare_and_set, set_back
 from tidemark.engine.table.races import or_overtaken
 from tidemark.engine.table.settle import SETTLED
 from tidemark.engine.table.takeover import half_renamed
 
-ATTEMPT = "tidemark.attempt"
 COLUMNS = (
     "topic string, epoch int, partition int, offset bigint, timestamp timestamp, timestamp_type int, key binary, "
     "value binary, headers array<struct<key: string, value: binary>>, schema_id int, cause string, detail string, "
@@ -178,16 +177,9 @@ def undo(lake: Lake, change: QuarantineCommit) -> None:
 
 def keep(lake: Lake, quarantine: str) -> int:
     """A commit of no rows, and its snapshot: what is there by then no attempt takes back any more (`undo`)."""
-    target, mark = lake.identifier(quarantine), uuid4().hex
-    empty = lake.spark().sql(f"SELECT * FROM {target} WHERE false")
+    empty = lake.spark().sql(f"SELECT * FROM {lake.identifier(quarantine)} WHERE false")
     with or_overtaken(quarantine):
-        empty.writeTo(target).option(f"snapshot-property.{ATTEMPT}", mark).append()
-    table = load(lake.catalog, quarantine)
-    made = table.metadata.snapshots if table else []
-    found = [each.snapshot_id for each in made if summary_of(each).get(ATTEMPT) == mark]
-    if not found:  # expired, or the table dropped, in this very moment
-        raise Overtaken(quarantine)
-    return found[0]
+        return append_marked(lake, quarantine, empty, uuid4().hex)
 
 
 def _head(lake: Lake, quarantine: str) -> Snapshot | None:

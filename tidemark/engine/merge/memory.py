@@ -15,11 +15,11 @@ from tidemark.domain.config.upsert import DELETED_FOR_DAYS, UpsertTable
 from tidemark.domain.errors import Stopped
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors
-from tidemark.engine.access.snapshots import is_compaction, summary_of
+from tidemark.engine.access.snapshots import is_compaction
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, load
 from tidemark.engine.table.first_load import base_properties
+from tidemark.engine.table.marked import append_marked
 
-ATTEMPT = "tidemark.attempt"
 _COLUMNS = (
     "key string, position string, epoch int, partition int, offset bigint, timestamp timestamp, at timestamp"
 )
@@ -45,6 +45,7 @@ def remember(lake: Lake, current: UpsertTable, deletes: DataFrame, snapshot: int
 
     Raises:
         Stopped: `table_incompatible`.
+        Overtaken: as `append_marked`.
     """
     identifier = lake.identifier(current.memory)
     table = _own(lake, current)
@@ -54,9 +55,7 @@ def remember(lake: Lake, current: UpsertTable, deletes: DataFrame, snapshot: int
         if snapshot is not None:
             _forget_others(lake, current, table, snapshot)
         _forget_old(lake, identifier, table.metadata.current_snapshot())
-    deletes.writeTo(identifier).option(f"snapshot-property.{ATTEMPT}", attempt).append()
-    snapshots = lake.catalog.load_table(current.memory).metadata.snapshots
-    return next(each.snapshot_id for each in snapshots if summary_of(each).get(ATTEMPT) == attempt)
+    return append_marked(lake, current.memory, deletes, attempt)
 
 
 def _own(lake: Lake, current: UpsertTable) -> Table | None:
