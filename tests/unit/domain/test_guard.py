@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.errors import Stopped
-from tidemark.domain.ledger.guard import Topic, examine, expired_ranges
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.ledger.guard import Topic, examine, expired_ranges, stopped_by
 from tidemark.domain.ledger.ledger import Entry, Ledger
 
 LEDGER = Ledger(cluster_id="c1", topic_id="t1", topic="orders", start={0: 0, 1: 0}, next={0: 10, 1: 20})
@@ -48,7 +48,7 @@ def test_another_topic_in_the_contract_is_told_as_that_and_not_as_one_that_was_r
     assert finding.state == "topic_recreated"
     assert "The ledger counts offsets of orders, the contract names clicks" in finding.detail
     assert finding.fields == {"ledger_topic": "orders", "next": {0: 10, 1: 20}}
-    told = Stopped(finding.state, "lake.orders", finding.detail, topic="clicks", **finding.fields)
+    told = stopped_by(Contract.model_validate({"topic": "clicks", "table": "lake.orders"}), finding)
     assert "created again" not in str(told)
     assert "unread" not in told.fields["safe"]
     assert "created again" in examine(LEDGER, replace(TOPIC, topic_id="t2")).detail

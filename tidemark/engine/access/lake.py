@@ -22,7 +22,7 @@ from tidemark.domain.columns.spark_types import quoted_name, quoted_text
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import NO_TABLE, Outage, Refused, Stopped
-from tidemark.domain.ledger.guard import Topic, another_cluster
+from tidemark.domain.ledger.guard import Topic, another_cluster, stopped_by
 from tidemark.domain.ledger.quarantine_count import QuarantineCount
 from tidemark.domain.secrets import redact_text
 from tidemark.domain.states import State
@@ -209,7 +209,7 @@ class Lake:
                 return found
             ledger = self.state(contract.table, ledger=False).ledger
             if finding := another_cluster(ledger, kafka.cluster_id()):
-                raise Stopped(finding.state, NO_TABLE, finding.detail, **finding.fields)
+                raise stopped_by(contract, finding)
             raise Stopped("topic_missing", NO_TABLE, "")
 
     def state(self, table: str, *, ledger: bool = True) -> TableState:

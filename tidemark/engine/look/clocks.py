@@ -8,8 +8,7 @@ from typing import Any
 from tidemark.domain.cadence.freshness import Judgement, judge
 from tidemark.domain.cadence.lag import Lag, Sighting, measure
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Stopped
-from tidemark.domain.ledger.guard import examine
+from tidemark.domain.ledger.guard import examine, stopped_by
 from tidemark.domain.times import later
 from tidemark.engine.access.lake import Lake
 
@@ -52,7 +51,7 @@ def two_clocks(lake: Lake, contract: Contract, sightings: Sequence[Sighting], no
     topic = lake.topic(contract)  # after the table: one that is read meanwhile would seem to end before it
     ledger = state.ledger
     if ledger and (finding := examine(ledger, topic)):
-        raise Stopped(finding.state, contract.table, finding.detail, topic=topic.name, **finding.fields)
+        raise stopped_by(contract, finding)
     lag = measure(ledger.next if ledger else topic.log_start, topic.end, sightings, now)
     newest = ledger.max_timestamp if ledger else None
     since = state.committed_at

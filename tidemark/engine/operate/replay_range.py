@@ -11,7 +11,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.quality import TABLE_CHECKS
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.evidence import Evidence, Group, counts_of, is_flood, truncates, undecided
-from tidemark.domain.ledger.guard import Topic, examine
+from tidemark.domain.ledger.guard import Topic, examine, stopped_by
 from tidemark.domain.ledger.ledger import Counts, add_up
 from tidemark.domain.ledger.offsets import OffsetRange, as_runs
 from tidemark.domain.ledger.replay import Recount
@@ -113,7 +113,7 @@ def _check_range(on: ReplayBase, topic: Topic, partition: int, wanted: OffsetRan
     table, ledger = on.contract.table, on.ledger
     finding = examine(ledger, topic)
     if finding and finding.state != "offsets_expired":
-        raise Stopped(finding.state, table, finding.detail, topic=topic.name, **finding.fields)
+        raise stopped_by(on.contract, finding)
     require_partition(table, ledger, partition)
     first, following = ledger.start.get(partition, 0), ledger.next[partition]
     kept = topic.log_start[partition]

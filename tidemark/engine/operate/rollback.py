@@ -17,9 +17,9 @@ from pyiceberg.table.snapshots import Snapshot
 
 from tidemark import __version__
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Overtaken, Refused, Stopped, TidemarkError
+from tidemark.domain.errors import Overtaken, Refused, TidemarkError
 from tidemark.domain.ledger.backfill import CUTOVER
-from tidemark.domain.ledger.guard import Topic, examine, expired_ranges
+from tidemark.domain.ledger.guard import Topic, examine, expired_ranges, stopped_by
 from tidemark.domain.ledger.ledger import (
     Entry,
     Ledger,
@@ -266,7 +266,7 @@ def _check_kafka(contract: Contract, step: _Step, topic: Topic) -> None:
     if finding is None:
         return
     if finding.state != "offsets_expired":
-        raise Stopped(finding.state, contract.table, finding.detail, topic=contract.topic, **finding.fields)
+        raise stopped_by(contract, finding)
     raise Refused(
         f"Kafka no longer has what would have to be read again: {finding.detail}",
         next_step="name a newer state, whose offsets Kafka still has",

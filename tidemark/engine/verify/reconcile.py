@@ -16,9 +16,9 @@ from pyiceberg.table import Table as IcebergTable
 
 from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Overtaken, Stopped
+from tidemark.domain.errors import Overtaken
 from tidemark.domain.ledger.fate import counted_within
-from tidemark.domain.ledger.guard import Topic, examine
+from tidemark.domain.ledger.guard import Topic, examine, stopped_by
 from tidemark.domain.ledger.ledger import NOTHING, Counts, Gap, Ledger
 from tidemark.domain.ledger.offsets import OffsetRange, Ranges
 from tidemark.domain.maintenance.retention import expired_before
@@ -160,9 +160,7 @@ def _comparable(lake: Lake, contract: Contract, state: TableState, topic: Topic)
         raise unloaded(lake, contract.table)
     finding = examine(state.ledger, topic)
     if finding and finding.state != "offsets_expired":
-        raise Stopped(
-            finding.state, contract.table, finding.detail, topic=contract.topic, cluster=contract.cluster
-        )
+        raise stopped_by(contract, finding)
     return state.ledger
 
 

@@ -12,9 +12,9 @@ from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.section import REVEAL
 from tidemark.domain.config.units import format_duration
-from tidemark.domain.errors import Refused, Stopped
+from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Cutover, Source, parse_source, place
-from tidemark.domain.ledger.guard import examine
+from tidemark.domain.ledger.guard import examine, stopped_by
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.maintenance.retention import retention_cut
 from tidemark.domain.times import first_millisecond
@@ -253,7 +253,7 @@ def _of_records(
         )
     finding = examine(ledger, lake.topic(contract)) if source.kind == "own" else None
     if finding and finding.state != "offsets_expired":
-        raise Stopped(finding.state, contract.table, finding.detail, topic=topic, **finding.fields)
+        raise stopped_by(contract, finding)
     first, last = (kafka.offsets_at(topic, described.end, first_millisecond(at)) for at in (since, until))
     ranges = {p: OffsetRange(a, max(a, last[p])) for p, a in first.items()}
     placed = place(ledger, ranges, contract.table).ranges if source.kind == "own" else ranges
