@@ -12,7 +12,6 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
-from tidemark import __version__
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, Stopped, TidemarkError
 from tidemark.domain.ledger.backfill import BACKFILL
@@ -27,7 +26,7 @@ from tidemark.domain.ledger.evidence import (
     unknown_ids,
     unrouted,
 )
-from tidemark.domain.ledger.ledger import Counts, Entry, Ledger
+from tidemark.domain.ledger.ledger import Counts, Ledger
 from tidemark.domain.ledger.offsets import Offsets
 from tidemark.domain.outcome import Commit
 from tidemark.domain.times import moment
@@ -172,7 +171,8 @@ def _stage_and_publish(lake: Lake, plan: Plan, made: frozenset[int], watch: Stop
         repair(lake, plan)
         change = _publish_quarantine(lake, plan, groups)
     with watch("publish"):
-        ledger = plan.ledger.after(plan.ranges, counts, _entry(plan, staged, groups))
+        entry = replace(plan.entry(staged.evidence), unrouted=unrouted(groups), truncates=truncates(groups))
+        ledger = plan.ledger.after(plan.ranges, counts, entry)
         mine = made | {staged.snapshot_id}
         try:
             unchanged = partial(require_topic_unchanged, lake, plan)
@@ -203,24 +203,6 @@ def _stage_and_publish(lake: Lake, plan: Plan, made: frozenset[int], watch: Stop
         quality=quality,
         unrouted=unrouted(groups),
         causes=causes_known(groups, plan.refused),
-    )
-
-
-def _entry(plan: Plan, staged: Staged, groups: list[Group]) -> Entry:
-    return Entry(
-        batch_id=plan.batch_id,
-        attempt=plan.attempt_id,
-        run_id=plan.run_id,
-        contract=plan.contract.digest,
-        tidemark=__version__,
-        schema_ids=staged.evidence.schema_ids,
-        max_timestamp=moment(staged.evidence.max_timestamp),
-        watermark=moment(staged.evidence.watermark, per_second=1_000_000),
-        event_time=plan.event_time,
-        unrouted=unrouted(groups),
-        truncates=truncates(groups),
-        others=staged.evidence.schema_ids & frozenset(plan.schemas.skips.ids),
-        topic_id=plan.topic.topic_id,
     )
 
 

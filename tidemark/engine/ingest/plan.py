@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 from uuid import uuid4
 
+from tidemark import __version__
 from tidemark.domain.columns.layout import layout_faults, resolve
 from tidemark.domain.columns.partitioning import quoted_parts
 from tidemark.domain.columns.types import Struct, table_columns
@@ -17,11 +18,13 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.formats import debezium, json_columns, protobuf_columns
 from tidemark.domain.formats.avro import AvroSchema
 from tidemark.domain.formats.json_columns import JsonDocuments
+from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.guard import Topic, another_cluster, examine, stopped_by
-from tidemark.domain.ledger.ledger import Ledger, batch_id, branch_name
+from tidemark.domain.ledger.ledger import Entry, Ledger, batch_id, branch_name
 from tidemark.domain.ledger.offsets import Offsets, Ranges, cut, cut_before, waiting
 from tidemark.domain.ledger.quality_results import Rules, row_rules, staged_rules
 from tidemark.domain.plan.schema_plan import SchemaPlan
+from tidemark.domain.times import moment
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.decoding import NO_ID, Decoding, KeyDecoding, WriterSchema
@@ -112,6 +115,22 @@ class Plan:
             key=self.key,
             required=required_columns(self.contract, self.columns),
             rules=self.row_rules,
+        )
+
+    def entry(self, evidence: Evidence) -> Entry:
+        """Who writes the receipt of this batch, and what the pass saw; not what its groups tell."""
+        return Entry(
+            batch_id=self.batch_id,
+            attempt=self.attempt_id,
+            run_id=self.run_id,
+            contract=self.contract.digest,
+            tidemark=__version__,
+            schema_ids=evidence.schema_ids,
+            max_timestamp=moment(evidence.max_timestamp),
+            watermark=moment(evidence.watermark, per_second=1_000_000),
+            event_time=self.event_time,
+            others=evidence.schema_ids & frozenset(self.schemas.skips.ids),
+            topic_id=self.topic.topic_id,
         )
 
     def why_held(self, waits: SchemaPlan | None, schema_id: int) -> str:

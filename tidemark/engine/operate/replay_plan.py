@@ -11,18 +11,16 @@ from uuid import uuid4
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
-from tidemark import __version__
 from tidemark.domain.columns.types import table_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Refused, Stopped
 from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.guard import Topic, another_cluster, another_topic, stopped_by
-from tidemark.domain.ledger.ledger import Entry, Ledger, batch_id
+from tidemark.domain.ledger.ledger import Ledger, batch_id
 from tidemark.domain.ledger.offsets import Ranges
 from tidemark.domain.ledger.replay import Recount, replayed
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.domain.maintenance.retention import expired_before
-from tidemark.domain.times import moment
 from tidemark.engine.access.conditions import expired, within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
@@ -217,18 +215,7 @@ def publish_and_settle(
     Raises:
         Overtaken: main has moved since the plan.
     """
-    entry = Entry(
-        batch_id=plan.batch_id,
-        attempt=plan.attempt_id,
-        run_id=settlement.run_id,
-        contract=plan.contract.digest,
-        tidemark=__version__,
-        schema_ids=evidence.schema_ids,
-        max_timestamp=moment(evidence.max_timestamp),
-        watermark=moment(evidence.watermark, per_second=1_000_000),
-        event_time=plan.event_time,
-    )
-    ledger = replayed(plan.ledger, recount, settlement, entry)
+    ledger = replayed(plan.ledger, recount, settlement, plan.entry(evidence))
     receipt = publish(
         lake, plan.attempt, written, ledger, require_unchanged, act=plan.act, properties=properties
     )
