@@ -164,7 +164,8 @@ class Ledger(BaseModel):
         new = set(ranges) - set(self.next)
         return self.model_copy(
             update={
-                "version": LEDGER_VERSION,
+                **entry.author(),
+                **entry.clocks(self),
                 "kind": "append",
                 "topic_id": self.topic_id or entry.topic_id,
                 "start": {**self.start, **dict.fromkeys(new, 0)},
@@ -175,18 +176,9 @@ class Ledger(BaseModel):
                     p: self.totals.get(p, Counts()).plus(counts.get(p, Counts()))
                     for p in {*self.totals, *counts}
                 },
-                "batch_id": entry.batch_id,
-                "attempt": entry.attempt,
-                "run_id": entry.run_id,
-                "schema_ids": sorted(entry.schema_ids),
-                "max_timestamp": later(self.max_timestamp, entry.max_timestamp),
-                "watermark": later(self.watermark_of(entry.event_time), entry.watermark),
-                "event_time": entry.event_time or self.event_time,
                 "unrouted": self.unrouted + entry.unrouted,
                 "truncates": {**self.truncates, **entry.truncates},
                 "others": sorted({*self.others, *entry.others}),
-                "contract": entry.contract,
-                "tidemark": entry.tidemark,
                 "settlement": None,
             }
         )
@@ -229,6 +221,26 @@ class Entry:
     others: frozenset[int] = frozenset()
     topic_id: str | None = None
     """Of the topic as it is; a ledger that has none yet takes it over."""
+
+    def author(self) -> dict[str, object]:
+        """The fields of a ledger that say who wrote it, from what."""
+        return {
+            "version": LEDGER_VERSION,
+            "batch_id": self.batch_id,
+            "attempt": self.attempt,
+            "run_id": self.run_id,
+            "schema_ids": sorted(self.schema_ids),
+            "contract": self.contract,
+            "tidemark": self.tidemark,
+        }
+
+    def clocks(self, before: Ledger) -> dict[str, object]:
+        """The fields of a ledger that tell times: of all rows so far, `before` and now."""
+        return {
+            "max_timestamp": later(before.max_timestamp, self.max_timestamp),
+            "watermark": later(before.watermark_of(self.event_time), self.watermark),
+            "event_time": self.event_time or before.event_time,
+        }
 
 
 def batch_id(table: str, epoch: int, ranges: Ranges) -> str:

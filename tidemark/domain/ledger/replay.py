@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from tidemark.domain.ledger.ledger import LEDGER_VERSION, Counts, Entry, Ledger, add_up
+from tidemark.domain.ledger.ledger import Counts, Entry, Ledger, add_up
 from tidemark.domain.ledger.settlement import Settlement
-from tidemark.domain.times import later
 
 MOST_RANGES = 200
 """Ranges per partition that `reloaded` names; neighbours are joined beyond that, which only names more."""
@@ -52,7 +51,8 @@ def replayed(ledger: Ledger, recount: Recount, settlement: Settlement | None, en
             raise ValueError(f"partition {partition}: {old} is more than was ever counted")
     return ledger.model_copy(
         update={
-            **_entry(entry),
+            **entry.author(),
+            **entry.clocks(ledger),
             "kind": "replay",
             "from_": {p: min(runs)[0] for p, runs in touched.items()} if recount.reread else {},
             "counts": {p: c for p, c in after.items() if any(c)},
@@ -62,9 +62,6 @@ def replayed(ledger: Ledger, recount: Recount, settlement: Settlement | None, en
             "settlement": settlement,
             "unrouted": min(ledger.unrouted, add_up(totals.values()).skipped),
             "truncates": _last_truncates(ledger, recount),
-            "max_timestamp": later(ledger.max_timestamp, entry.max_timestamp),
-            "watermark": later(ledger.watermark_of(entry.event_time), entry.watermark),
-            "event_time": entry.event_time or ledger.event_time,
         }
     )
 
@@ -86,7 +83,7 @@ def rewound(target: Ledger, head: Ledger, settlement: Settlement, entry: Entry) 
     """
     return target.model_copy(
         update={
-            **_entry(entry),
+            **entry.author(),
             "contract": head.contract,
             "kind": "rollback",
             "from_": {},
@@ -95,18 +92,6 @@ def rewound(target: Ledger, head: Ledger, settlement: Settlement, entry: Entry) 
             "settlement": settlement,
         }
     )
-
-
-def _entry(entry: Entry) -> dict[str, object]:
-    return {
-        "version": LEDGER_VERSION,
-        "batch_id": entry.batch_id,
-        "attempt": entry.attempt,
-        "run_id": entry.run_id,
-        "schema_ids": sorted(entry.schema_ids),
-        "contract": entry.contract,
-        "tidemark": entry.tidemark,
-    }
 
 
 def minus(counts: Counts, other: Counts) -> Counts:
