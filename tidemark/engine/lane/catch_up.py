@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, error_fields
@@ -11,7 +11,7 @@ from tidemark.domain.ledger.offsets import total, waiting
 from tidemark.domain.outcome import Commit, Outcome
 from tidemark.domain.states import State, named_state
 from tidemark.engine.access.lake import Lake, renewing_spark
-from tidemark.engine.access.table_state import TableState
+from tidemark.engine.access.outages import asked
 from tidemark.engine.ingest.microbatch import microbatch
 
 T = TypeVar("T")
@@ -100,36 +100,30 @@ def through_outages(lake: Lake, attempt: Callable[[], T], stop: Callable[[], boo
 
 def summarise(lake: Lake, contract: Contract, done: Outcome) -> Outcome:
     """The outcome of a run on one table, with what table and topic say now where they still answer."""
-    state = _quietly(lambda: lake.state(contract.table))
-    topic = _quietly(lambda: lake.topic(contract, one_of_many=True))
+    state, _ = asked(lambda: lake.state(contract.table))
+    topic, _ = asked(lambda: lake.topic(contract, one_of_many=True))
     ledger = state.ledger if state else None
     following = dict(ledger.next) if ledger else {}
     lag = total(waiting(following, topic.end)) if topic and ledger else 0
+    clock = None
+    if topic:
+        clock, _ = asked(lambda: lake.kafka(contract.cluster).clock(topic.name, topic.end))
     return replace(
         done,
-        state=_state(done, state, lag),
+        state=ending_state(done, paused=state is not None and state.paused, lag=lag),
         from_={**following, **done.from_},
         next=following,
         snapshot_id=done.snapshot_id or (state.head if state else None),
         lag_records=lag,
-        stream_clock=_quietly(lambda: lake.kafka(contract.cluster).clock(topic.name, topic.end))
-        if topic
-        else None,
+        stream_clock=clock,
         table_clock=ledger.max_timestamp if ledger else None,
     )
 
 
-def _state(done: Outcome, state: TableState | None, lag: int) -> State:
+def ending_state(done: Outcome, *, paused: bool, lag: int) -> State:
+    """How a run leaves a table: in what stopped it, else as it says of itself and by what still waits (`lag`)."""
     if done.error:
         return named_state(done.error.get("state"))
-    if state is not None and state.paused:
+    if paused:
         return "paused"
     return "lagging" if lag else "fresh"
-
-
-def _quietly(ask: Callable[[], Any]) -> Any:
-    """The answer, or None from a service that is in the very trouble the outcome reports."""
-    try:
-        return ask()
-    except Exception:  # noqa: BLE001
-        return None

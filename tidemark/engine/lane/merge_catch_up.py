@@ -7,10 +7,9 @@ from tidemark.domain.config.upsert import UpsertTable
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import Offsets
 from tidemark.domain.outcome import Outcome
-from tidemark.domain.states import State, named_state
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import translated
-from tidemark.engine.lane.catch_up import drained, through_outages
+from tidemark.engine.access.outages import asked, translated
+from tidemark.engine.lane.catch_up import drained, ending_state, through_outages
 from tidemark.engine.merge.merge import merge_once
 from tidemark.engine.merge.pair import Pair, read_pair
 
@@ -43,21 +42,13 @@ def _end(lake: Lake, current: UpsertTable) -> Ledger | None:
 
 def summarise_merges(lake: Lake, current: UpsertTable, done: Outcome) -> Outcome:
     """The outcome of a run on one upsert table, with what both tables say now where they still answer."""
-    try:
-        pair: Pair | None = read_pair(lake, current)
-    except Exception:  # noqa: BLE001 - in the very trouble that the outcome reports
-        pair = None
+    pair, _ = asked(lambda: read_pair(lake, current))
     merged = pair.state.merged if pair else None
     waiting = pair.waiting if pair else 0
     following = dict(merged.next) if merged else {}
-    state: State = "lagging" if waiting else "fresh"
-    if done.error:
-        state = named_state(done.error.get("state"))
-    elif pair and pair.state.paused:
-        state = "paused"
     return replace(
         done,
-        state=state,
+        state=ending_state(done, paused=pair is not None and pair.state.paused, lag=waiting),
         from_=_began(done, pair, following),
         next=following,
         snapshot_id=done.snapshot_id or (pair.state.head if pair else None),

@@ -1,17 +1,16 @@
 """Where a row comes from, as its table tells: receipt, schema, approvals."""
 
-from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from tidemark.domain.columns.names import all_names
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.times import iso
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import asked
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.schema.history import history
 from tidemark.engine.schema.subjects import subjects_of
@@ -19,7 +18,6 @@ from tidemark.engine.schema.writers import read_schemas
 
 _COLUMNS = frozenset({"add_column", "widen_type"})
 """Changes that every later schema with the column needs."""
-T = TypeVar("T")
 
 
 def receipt_facts(receipt: tuple[int, datetime, Ledger] | None) -> dict[str, Any]:
@@ -42,8 +40,8 @@ def schema_facts(lake: Lake, contract: Contract, schema_id: int | None) -> dict[
         return None
     subject, version = None, None
     for each in subjects_of(contract):
-        versions = quietly(partial(lake.registry(contract.cluster).versions, each)) or ()
-        for found in versions:
+        versions, _ = asked(partial(lake.registry(contract.cluster).versions, each))
+        for found in versions or ():
             if found.id == schema_id:
                 subject, version = each, found.version
     return {"id": schema_id, "subject": subject, "version": version}
@@ -70,15 +68,7 @@ def approvals(
 
 def _columns_of(lake: Lake, contract: Contract, state: TableState, schema_id: int | None) -> Struct | None:
     """Those of a schema, of a record without one those that the contract declares; None where nobody knows them."""
-    found = quietly(partial(read_schemas, lake, contract, state))
+    found, _ = asked(partial(read_schemas, lake, contract, state))
     if found is None or schema_id is None:
         return found.plain if found else None
     return next((each.columns for each in found.writers if each.id == schema_id), None)
-
-
-def quietly(ask: Callable[[], T]) -> T | None:
-    """The answer, or None from a service that does not answer: the fate is told as far as it is known."""
-    try:
-        return ask()
-    except TidemarkError:
-        return None

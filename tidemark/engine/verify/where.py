@@ -19,7 +19,7 @@ from tidemark.domain.ledger.guard import another
 from tidemark.domain.states import remedy
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors
-from tidemark.engine.access.outages import translated
+from tidemark.engine.access.outages import asked, translated
 from tidemark.engine.access.snapshots import is_receipt, ledger_of, made_at
 from tidemark.engine.access.table_state import load, load_written
 from tidemark.engine.table.absent import seen_table
@@ -27,7 +27,6 @@ from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, as_settled, r
 from tidemark.engine.table.settle import pending
 from tidemark.engine.verify.fates import Answer, TableAndTopic, published, quarantined, silent
 from tidemark.engine.verify.kafka_rows import kafka_rows, listed
-from tidemark.engine.verify.provenance import quietly
 
 MOST = 50
 """Records of one key that are told, newest first."""
@@ -124,7 +123,7 @@ def _look(lake: Lake, contract: Contract) -> TableAndTopic:
         loaded = load(lake.catalog, contract.table)
         older = filter(is_receipt, ancestors(loaded.metadata, state.head) if loaded else ())
         receipts = [(s.snapshot_id, made_at(s), ledger_of(s, contract.table)) for s in older]
-        topic = quietly(lambda: lake.topic(contract, one_of_many=True))
+        topic, _ = asked(lambda: lake.topic(contract, one_of_many=True))
         return TableAndTopic(contract, state, topic, receipts, another(state.ledger, topic), loaded)
 
 
