@@ -9,7 +9,7 @@ from rich.table import Table as RichTable
 from tidemark.cli.border import FINDING
 from tidemark.cli.dagster_records import hints
 from tidemark.cli.output import console, number, print_json, show_error, state_text
-from tidemark.cli.status import judged, with_hints
+from tidemark.cli.status import with_hints
 from tidemark.cli.unrun import OutcomeJson, as_append, as_outcome, unless_paused
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import UpsertTable
@@ -21,7 +21,7 @@ from tidemark.engine.access.outages import asked, translated
 from tidemark.engine.config.configuration import places
 from tidemark.engine.look import sightings
 from tidemark.engine.look.status import Facts, Status
-from tidemark.engine.look.tables import look
+from tidemark.engine.look.tables import judge_all, look
 from tidemark.engine.look.upserts import upsert_statuses
 from tidemark.engine.merge.pair import read_pair
 from tidemark.engine.table.starting_offsets import starting_offsets
@@ -47,7 +47,7 @@ def _foreseen(
     run = {each.table: each for each in contracts}
     wanted = run | {each.append.table: each.append for each in upserts.values()}
     facts = with_hints(lake, look(lake, list(wanted.values()), sightings.read(home)), home)
-    statuses = dict(zip(wanted, judged(lake, facts), strict=True))
+    statuses = {each.table: each for each in judge_all(lake, facts)}
     appends = {each.contract.table: _of_append(lake, each, statuses[each.contract.table]) for each in facts}
     merged = upsert_statuses(
         lake,

@@ -30,8 +30,8 @@ from tidemark.engine.config.configuration import places
 from tidemark.engine.look import sightings
 from tidemark.engine.look.backfills import backfilled
 from tidemark.engine.look.quarantined import CauseCount, causes
-from tidemark.engine.look.status import Facts, Status, judge, waiting_records
-from tidemark.engine.look.tables import hinted, look
+from tidemark.engine.look.status import Facts, Status, waiting_records
+from tidemark.engine.look.tables import hinted, judge_all, look
 from tidemark.engine.look.upserts import upsert_statuses
 from tidemark.engine.table.absent import seen_table
 
@@ -84,19 +84,13 @@ def statuses_of(
 ) -> list[Status]:
     """Worst first."""
     facts = seen(lake, contracts, home)
-    found = judged(lake, with_hints(lake, facts, home) if ask_dagster else facts)
+    found = judge_all(lake, with_hints(lake, facts, home) if ask_dagster else facts)
     return sorted(found, key=lambda each: each.gravity)
 
 
 def with_hints(lake: Lake, facts: Sequence[Facts], home: Path) -> list[Facts]:
     """The facts, with what Dagster's records know of tables that are behind."""
     return hinted(lake, facts, hints(home, [each.contract.table for each in facts if _needs_hint(each)]))
-
-
-def judged(lake: Lake, facts: Sequence[Facts]) -> list[Status]:
-    """The status of each table, as of now, in the order of the facts."""
-    now, lanes = datetime.now(UTC), lake.platform.lanes
-    return [judge(each, poll=lanes[each.contract.lane].poll, now=now) for each in facts]
 
 
 def seen(lake: Lake, contracts: Sequence[Contract], home: Path) -> list[Facts]:

@@ -4,7 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,8 @@ from tidemark.engine.access.table_state import load
 from tidemark.engine.config import discovery
 from tidemark.engine.look import sightings
 from tidemark.engine.look.quarantined import causes
-from tidemark.engine.look.status import Facts, Hint, Status, judge
-from tidemark.engine.look.tables import hinted, look
+from tidemark.engine.look.status import Facts, Hint, Status
+from tidemark.engine.look.tables import hinted, judge_all, look
 from tidemark.engine.look.upserts import upsert_statuses
 from tidemark.engine.marts import read_project
 from tidemark.engine.preview.foresee import Foresight, foresee
@@ -173,8 +173,7 @@ def reviews(
     marts = project.marts_for(lake.configuration.contracts) if project else []
     lineage = lineage_of(seen.described(), lake.configuration.contracts)
     upserts = upsert_tables(contracts)
-    now, lanes = datetime.now(UTC), lake.platform.lanes
-    stands = {e.contract.table: judge(e, poll=lanes[e.contract.lane].poll, now=now) for e in facts}
+    stands = {each.table: each for each in judge_all(lake, facts)}
     merged = upsert_statuses(
         lake, upserts.values(), hints, lambda unmade: [stands[each.table] for each in unmade]
     )

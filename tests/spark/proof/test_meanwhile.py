@@ -18,7 +18,7 @@ import tidemark.engine.table.branch as branches
 import tidemark.engine.verify.reconcile as reconciling
 from tidemark.domain.errors import Overtaken
 from tidemark.engine.ingest.microbatch import microbatch
-from tidemark.engine.look.status import lag_of, state_of
+from tidemark.engine.look.status import lag_of, table_state_of
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.pause import resume
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
@@ -216,7 +216,7 @@ def test_a_look_beside_the_ingest_finds_no_topic_that_goes_back(lakehouse, meanw
     [facts] = looking.look(lakehouse.lake, [table.contract], {})
     now = datetime.now(UTC)
     assert (facts.finding, facts.committed) == (None, {0: 10})
-    assert state_of(facts, lag_of(facts, now), limit=timedelta(minutes=1), now=now) == "fresh"
+    assert table_state_of(facts, lag_of(facts, now), limit=timedelta(minutes=1), now=now) == "fresh"
 
 
 def test_a_replay_of_the_quarantine_beside_rows_that_come_into_it_is_made_once_more(lakehouse, monkeypatch):

@@ -13,7 +13,7 @@ from tidemark.domain.config.contract import Contract, StartOffsets
 from tidemark.domain.ledger.guard import Finding, Topic, another, examine
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import total, waiting
-from tidemark.domain.states import FINE, HELD_BACK, OUTAGES, STATES, State, remedy
+from tidemark.domain.states import FINE, HELD_BACK, OUTAGES, State, remedy
 from tidemark.domain.times import iso, later
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.held import accepted_batch
@@ -177,7 +177,7 @@ def judge(facts: Facts, *, poll: timedelta, now: datetime) -> Status:
     """The status that these facts amount to; `poll` is how often the lane's sensor looks."""
     contract, table = facts.contract, facts.table
     lag = lag_of(facts, now) if facts.topic and table and not facts.begin_fault else None
-    state = state_of(facts, lag, limit=contract.target_lag + poll, now=now)
+    state = table_state_of(facts, lag, limit=contract.target_lag + poll, now=now)
     known = table if table and table.exists else None
     return Status(
         table=contract.table,
@@ -215,7 +215,7 @@ def lag_of(facts: Facts, now: datetime) -> Lag:
     return measure(facts.committed, end, seen, now)
 
 
-def state_of(facts: Facts, lag: Lag | None, *, limit: timedelta, now: datetime) -> State:
+def table_state_of(facts: Facts, lag: Lag | None, *, limit: timedelta, now: datetime) -> State:
     """In the order in which ingest would notice."""
     return _fault(facts) or (_of_stream(facts, lag, limit, now) if lag else "topic_missing")
 
@@ -251,7 +251,7 @@ def _of_stream(facts: Facts, lag: Lag, limit: timedelta, now: datetime) -> State
 def _still_stopped(facts: Facts) -> State | None:
     """The last run's stop state, unless something has been published or accepted since."""
     stopped, table = facts.hint.stopped, facts.table
-    if stopped is None or stopped not in STATES or stopped in FINE | OUTAGES or table is None:
+    if stopped is None or stopped in FINE | OUTAGES or table is None:
         return None
     if stopped in HELD_BACK and accepted_batch(table) is not None:
         return None

@@ -18,7 +18,7 @@ from tidemark.engine.access.outages import asked
 from tidemark.engine.look.headroom import headrooms
 from tidemark.engine.look.quarantined import unresolved
 from tidemark.engine.look.sightings import Memory
-from tidemark.engine.look.status import Facts, Hint, waiting_records
+from tidemark.engine.look.status import Facts, Hint, Status, judge, waiting_records
 from tidemark.engine.table.starting_offsets import starting_offsets
 from tidemark.engine.table.takeover import why_not_anew
 
@@ -75,6 +75,12 @@ def _gone(lake: Lake, facts: Facts) -> Facts:
         return facts
     why, _ = asked(lambda: why_not_anew(lake, facts.contract))
     return replace(facts, gone=why.state) if why else facts
+
+
+def judge_all(lake: Lake, found: Sequence[Facts]) -> list[Status]:
+    """The status of each table, as of now, in the order of the facts."""
+    now, lanes = datetime.now(UTC), lake.platform.lanes
+    return [judge(each, poll=lanes[each.contract.lane].poll, now=now) for each in found]
 
 
 def unread(lake: Lake, contracts: Sequence[Contract]) -> list[Facts]:
