@@ -153,7 +153,7 @@ def change_table(
     Raises:
         dg.Failure: it was refused, or a service does not answer.
     """
-    from assets.runs.last_runs import opened  # noqa: PLC0415
+    from assets.runs.loaded import opened  # noqa: PLC0415
     from tidemark.engine.access.outages import translated  # noqa: PLC0415
 
     signature = signed(context, config)

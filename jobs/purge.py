@@ -68,7 +68,7 @@ def _newest(instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey]) ->
 
     And the last that told of a table as ours, whatever others have reported since: by it the table was loaded.
     """
-    from assets.runs.last_runs import last_of_ours  # noqa: PLC0415 - only a step pays for the engine's imports
+    from assets.runs.loaded import last_of_ours  # noqa: PLC0415 - only a step pays for the engine's imports
 
     entries = [record.asset_entry for record in instance.get_asset_records()]
     found = {each.last_run_id for each in entries}

@@ -99,7 +99,7 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
 
     @contextmanager
     def open(self) -> Iterator["Lake"]:
-        """The clients of one run, with a Spark session of its own."""
+        """The clients of one run, with a Spark session of its own. Steps on tables use `assets.runs.loaded.opened`."""
         from tidemark.engine.access.lake import Lake  # noqa: PLC0415 - only steps pay for the clients' imports
 
         _freeze_loaded()

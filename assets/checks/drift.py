@@ -30,7 +30,7 @@ def drift_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecksDefinition
     def drift_of_tables(
         context: dg.AssetCheckExecutionContext, lake: LakeResource
     ) -> Iterator[dg.AssetCheckResult]:
-        from assets.runs.last_runs import opened  # noqa: PLC0415 - only a step pays for the engine's imports
+        from assets.runs.loaded import opened  # noqa: PLC0415 - only a step pays for the engine's imports
 
         with opened(lake, context.instance) as known:
             for contract in chosen(context, by_table):

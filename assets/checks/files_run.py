@@ -6,7 +6,7 @@ import dagster as dg
 
 from assets.checks.results import not_judged
 from assets.names import HEALTH, table_key
-from assets.runs.last_runs import opened
+from assets.runs.loaded import opened
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError

@@ -61,7 +61,7 @@ def _reconciliation_checks(contracts: Sequence[Contract]) -> dg.AssetChecksDefin
         context: dg.AssetCheckExecutionContext, lake: LakeResource
     ) -> Iterator[dg.AssetCheckResult]:
         from assets.checks.kafka_run import reconciliations  # noqa: PLC0415
-        from assets.runs.last_runs import opened  # noqa: PLC0415
+        from assets.runs.loaded import opened  # noqa: PLC0415
 
         with opened(lake, context.instance) as known:
             for found in reconciliations(known, context, chosen(context, by_table)):

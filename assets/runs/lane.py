@@ -17,7 +17,7 @@ from assets.checks.repeated import left_planned, newest, repeated, still_failed
 from assets.checks.results import StepOutput, as_outputs
 from assets.names import DRIFT, FRESHNESS, HEADROOM, STOPPED_TAG, by_schedule, by_sensor, table_key, table_of
 from assets.runs.handover import Edits, Handover
-from assets.runs.last_runs import last_results, opened
+from assets.runs.loaded import last_results, opened
 from assets.runs.report import failure, observation, quarantine_landed, result, untold
 from assets.runs.run_length import run_length_of
 from assets.runs.schema import parked_review, run_evolved

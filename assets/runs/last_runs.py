@@ -1,28 +1,22 @@
 """How the last run of each table ended, as Dagster's records say it: hints for those who tell how tables stand."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 from dagster import DagsterEvent, DagsterEventType, DagsterRunStatus, RunRecord, RunsFilter
 
-from assets.names import OUTCOME, RECEIPT, table_key, table_of
+from assets.names import table_key, table_of
+from assets.runs.loaded import loaded_before
 from assets.runs.stopped import stopped_of
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.states import State
-from tidemark.engine.access.lake import Lake
 from tidemark.engine.look.status import Hint
-
-if TYPE_CHECKING:
-    from resources.lake import LakeResource  # imports pyspark, which `tidemark status` does without
 
 LOOK_BACK = 100
 """Ended runs that are looked at for tables whose newest run has not ended; what lies further back gives no hint."""
-OTHERS = 1000
-"""Results of others that are passed at most on the way to one of ours: people report few, a team's own asset many."""
 _DONE = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE]
 INTERRUPTED = "DagsterExecutionInterruptedError"
 """What a step fails of that was asked to end."""
@@ -162,44 +156,3 @@ def _why_not_begun(instance: dg.DagsterInstance, run_id: str) -> str:
     errors = (getattr(event.event_specific_data, "error", None) for event in events if event)
     error = next((each for each in errors if each), None)
     return (error.cause or error).message.strip() if error else ""
-
-
-@contextmanager
-def opened(resource: "LakeResource", instance: dg.DagsterInstance) -> Iterator[Lake]:
-    """The lake, `loaded` by Dagster's records: they tell a table that is gone from one that never was."""
-    with resource.open() as lake:
-        lake.loaded = lambda table: table in loaded_before(instance, [table])
-        yield lake
-
-
-def loaded_before(instance: dg.DagsterInstance, tables: Sequence[str]) -> set[str]:
-    """Those of the tables that some run has loaded: if one is not there now, that is no first load."""
-    return set(last_results(instance, tables))
-
-
-def last_results(instance: dg.DagsterInstance, tables: Sequence[str]) -> dict[str, datetime]:
-    """When each of the tables that some run has loaded last got a result of ours.
-
-    A team's own asset may have had the key before there was a contract, and people can report a materialization.
-    """
-    found: dict[str, datetime] = {}
-    for each in instance.get_asset_records([table_key(table) for table in tables]):
-        key, newest = each.asset_entry.asset_key, each.asset_entry.last_materialization
-        last = last_of_ours(instance, key, newest) if newest else None
-        if last is not None:
-            found[table_of(key)] = datetime.fromtimestamp(last.timestamp, UTC)
-    return found
-
-
-def last_of_ours(
-    instance: dg.DagsterInstance, key: dg.AssetKey, newest: dg.EventLogEntry
-) -> dg.EventLogEntry | None:
-    """The newest result of ours of an asset whose newest of all is given."""
-    if _is_ours(newest.asset_materialization):
-        return newest
-    before = instance.fetch_materializations(key, limit=OTHERS).records
-    return next((each.event_log_entry for each in before if _is_ours(each.asset_materialization)), None)
-
-
-def _is_ours(made: dg.AssetMaterialization | None) -> bool:
-    return made is not None and not {OUTCOME, RECEIPT}.isdisjoint(made.metadata)

@@ -9,7 +9,7 @@ import dagster as dg
 
 from assets.checks.kafka_run import reconciled_among, sound_lately
 from assets.names import by_schedule, holds_lane, maintenance_key
-from assets.runs.last_runs import opened
+from assets.runs.loaded import opened
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.maintenance.gain import ASSETS, Asset, Gain

@@ -14,7 +14,7 @@ from assets.checks.drift import drift_evaluation
 from assets.checks.kafka_run import judged_headrooms
 from assets.checks.results import StepOutput, as_result
 from assets.names import COMPATIBILITY, REVIEW, SCHEMA_EVOLUTION, schema_key
-from assets.runs.last_runs import opened
+from assets.runs.loaded import opened
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.config.upsert import is_upsert_table

@@ -25,6 +25,7 @@ from assets.checks import kafka_run
 from assets.names import STOPPED_TAG, maintenance_key, pool_of, table_key
 from assets.runs import last_runs
 from assets.runs.handover import Edits, Handover
+from assets.runs.loaded import loaded_before
 from assets.runs.report import observation, published
 from assets.runs.stopped import stopped_of, stopped_tags
 from orchestration.definitions import build_defs
@@ -411,7 +412,7 @@ def test_a_topic_without_records_takes_no_merge_from_other_tables(
     job = build_defs({"lake": resource}, where).resolve_implicit_global_asset_job_def()
     result = job.execute_in_process(instance=instance, asset_selection=[table_key(each) for each in tables])
     assert materialized(result) == ["shop/orders", "shop/orders_current", "shop/orders_quarantine"]
-    assert last_runs.loaded_before(instance, tables) == {"shop.orders", "shop.orders_current"}
+    assert loaded_before(instance, tables) == {"shop.orders", "shop.orders_current"}
 
 
 def test_a_run_of_the_sensor_reports_only_tables_with_commits(run, monkeypatch):
@@ -469,7 +470,7 @@ def test_only_a_result_of_ours_says_that_a_table_was_loaded(run, lake, instance,
     """Given an asset of a team that wrote the table before there was a contract, then no run has loaded it yet; one that has stays known, whatever anybody reports of the asset later."""
     theirs = dg.AssetMaterialization(ORDERS, metadata={"snapshot_id": "7", "dagster/row_count": 9})
     instance.report_runless_asset_event(theirs)
-    assert last_runs.loaded_before(instance, ["shop.orders"]) == set()
+    assert loaded_before(instance, ["shop.orders"]) == set()
     if by == "a run":
         run("shop.orders")
         assert FakeWork.loaded_before == set()
@@ -479,7 +480,7 @@ def test_only_a_result_of_ours_says_that_a_table_was_loaded(run, lake, instance,
         for each in published(instance, contract, lake.state("shop.orders")):
             instance.report_runless_asset_event(each)
     instance.report_runless_asset_event(dg.AssetMaterialization(ORDERS))
-    assert last_runs.loaded_before(instance, ["shop.orders"]) == {"shop.orders"}
+    assert loaded_before(instance, ["shop.orders"]) == {"shop.orders"}
 
 
 def test_a_run_begins_with_the_table_whose_last_result_is_the_oldest(run):

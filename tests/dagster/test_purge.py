@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 import assets.runs.lane
 from assets.names import FRESHNESS, OUTCOME, table_key
-from assets.runs.last_runs import last_runs, loaded_before
+from assets.runs.last_runs import last_runs
+from assets.runs.loaded import loaded_before
 from jobs import purge
 from orchestration.instance import prepare_dagster_home
 
