@@ -189,7 +189,7 @@ def _show_what_is_there(context: dg.OpExecutionContext, contract: "Contract", re
 
     The table says whether there is one: what was published before may be of a run that died or stopped on its way.
     """
-    from assets.runs.report import published, told_receipt  # noqa: PLC0415
+    from assets.runs.report import is_unreported, published  # noqa: PLC0415
 
     try:
         with resource.open() as lake:
@@ -197,14 +197,9 @@ def _show_what_is_there(context: dg.OpExecutionContext, contract: "Contract", re
     except TidemarkError as error:
         context.log.warning("%s: marts wait for the next batch: %s", contract.table, error)
         return
-    if state.receipt is None or told_receipt(context.instance, contract) == str(state.receipt):
-        return
-    by = state.ledger.run_id if state.ledger else context.run_id
-    run = context.instance.get_run_by_id(by) if by != context.run_id else None
-    if run is not None and not run.is_finished:
-        return  # it goes on, and tells by itself
-    for each in published(context.instance, contract, state):
-        context.instance.report_runless_asset_event(each)
+    if is_unreported(context.instance, contract, state, context.run_id):
+        for each in published(context.instance, contract, state):
+            context.instance.report_runless_asset_event(each)
 
 
 def asked_time(text: str) -> datetime | None:

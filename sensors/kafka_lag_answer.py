@@ -12,8 +12,8 @@ from sensors.discover import discover
 from sensors.observations import (
     TickEvent,
     freshness_changes,
-    results_of_the_dead,
     topic_observations,
+    unreported_results,
     unseen_freshness,
 )
 from sensors.on_disk import as_on_disk, digests, runnable
@@ -53,7 +53,7 @@ def answer(
     every = report_period(lake.platform.report_every, len(lake.configuration.contracts))
     events: list[TickEvent] = [
         *topic_observations(tick, decision, every),
-        *results_of_the_dead(tick, decision),
+        *unreported_results(tick, decision),
         *freshness_changes(tick, decision),
         *unseen_freshness(tick, contracts),
     ]

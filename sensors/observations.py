@@ -12,7 +12,7 @@ import dagster as dg
 from assets.checks.freshness import freshness_evaluation
 from assets.checks.repeated import left_planned
 from assets.names import topic_key
-from assets.runs.report import published, told_receipt
+from assets.runs.report import is_unreported, published
 from sensors.cursor import CATALOG, Entry
 from sensors.merge_tick import MergeTick
 from sensors.tick import HANGS, Tick
@@ -112,7 +112,7 @@ def _graded(
         yield freshness_evaluation(contract, of_paused(found) if entry.paused else found, lag)
 
 
-def results_of_the_dead(
+def unreported_results(
     tick: Tick, decision: Ask
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
     """What runs have published that were killed, or stopped at the table, before they told of it: marts wait for it.
@@ -135,13 +135,10 @@ def results_of_the_dead(
         except Outage:
             return
         tick.cache.entry(contract.table).owed = False
-        is_told = state.receipt is None or told_receipt(tick.instance, contract) == str(state.receipt)
-        ledger = state.merged or state.ledger
-        run = tick.instance.get_run_by_id(ledger.run_id) if ledger and not is_told else None
-        if is_told or (run is not None and not run.is_finished):
-            yield from left_planned(tick.instance, contract)
-        else:
+        if is_unreported(tick.instance, contract, state):
             yield from published(tick.instance, contract, state)
+        else:
+            yield from left_planned(tick.instance, contract)
 
 
 def _is_due(tick: Tick, decision: Ask, table: str) -> bool:

@@ -8,7 +8,7 @@ from resources.lake import LakeResource
 from sensors.cursor import dump, parse
 from sensors.dead_runs import bury
 from sensors.merge_tick import MergeTick
-from sensors.observations import TickEvent, merge_freshness_changes, results_of_the_dead, unseen_freshness
+from sensors.observations import TickEvent, merge_freshness_changes, unreported_results, unseen_freshness
 from sensors.on_disk import as_on_disk, digests, runnable
 from sensors.run_requests import requested
 from tidemark.domain.config.contract import Contract
@@ -41,7 +41,7 @@ def answer(
     except TidemarkError as error:
         return dg.SensorResult(skip_reason=str(error))
     events: list[TickEvent] = [
-        *results_of_the_dead(tick, decision),
+        *unreported_results(tick, decision),
         *merge_freshness_changes(tick),
         *unseen_freshness(tick, contracts),
     ]

@@ -93,7 +93,22 @@ def published(
     yield from repeated(instance, contract)
 
 
-def told_receipt(instance: dg.DagsterInstance, contract: Contract) -> str | None:
+def is_unreported(
+    instance: dg.DagsterInstance, contract: Contract, state: TableState, run_id: str = ""
+) -> bool:
+    """Whether Dagster lacks the result of the newest receipt, and no run that goes on will give it.
+
+    `run_id`: the run that asks, which is none of those.
+    """
+    if state.receipt is None or _told_receipt(instance, contract) == str(state.receipt):
+        return False
+    ledger = state.merged or state.ledger
+    by = ledger.run_id if ledger else run_id
+    run = instance.get_run_by_id(by) if by != run_id else None
+    return run is None or run.is_finished
+
+
+def _told_receipt(instance: dg.DagsterInstance, contract: Contract) -> str | None:
     """The receipt that the table's newest result in Dagster is of."""
     entry = instance.get_latest_materialization_event(table_key(contract.table))
     version = extract_data_version_from_entry(entry) if entry else None

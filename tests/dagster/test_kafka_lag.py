@@ -22,7 +22,7 @@ from sensors import tick as ticks
 from sensors.append_tick import AppendTick
 from sensors.cursor import CATALOG, Cache, Entry, parse
 from sensors.kafka_lag import lag_sensor
-from sensors.observations import results_of_the_dead, topic_observations, unseen_freshness
+from sensors.observations import topic_observations, unreported_results, unseen_freshness
 from tidemark.domain.cadence import reading
 from tidemark.domain.cadence.request import Ask, Trouble
 from tidemark.domain.config.contract import Contract
@@ -449,7 +449,7 @@ def test_results_that_are_owed_are_looked_for_as_long_as_a_tick_may_take(lake, i
     for contract in contracts:
         made.cache.tables[contract.table] = Entry(owed=True, read_at=made.now)
     slow(monkeypatch, lake, 1.6)
-    told = [len(list(results_of_the_dead(made, Ask((), (), "")))) for _ in range(4)]
+    told = [len(list(unreported_results(made, Ask((), (), "")))) for _ in range(4)]
     assert told == [7, 7, 6, 0]
 
 
@@ -882,7 +882,7 @@ def test_a_first_look_at_many_tables_reads_each_of_them_once(lake, instance, mon
     for n in range(3):
         now = datetime.now(UTC) + timedelta(seconds=5 * n)
         found = AppendTick(lake, instance, "default", Lane(), served, cache, now)
-        made.append([each.asset_key.path[1] for each in results_of_the_dead(found, found.decide())])
+        made.append([each.asset_key.path[1] for each in unreported_results(found, found.decide())])
     assert made == [["t0", "t1"], ["t2", "t3"], ["t4"]]
     assert len(lake.reads) == 5
 
@@ -897,12 +897,12 @@ def test_a_catalog_that_is_down_is_not_asked_for_each_result_that_is_owed(lake, 
     for contract in served:
         made.cache.tables[contract.table] = Entry(owed=True, read_at=made.now)
     lake.down["catalog"] = True
-    assert list(results_of_the_dead(made, Ask((), (), ""))) == []
+    assert list(unreported_results(made, Ask((), (), ""))) == []
     assert len(lake.reads) == (0 if known else 1)
     del lake.down["catalog"]
     lake.tables |= {each.table: Stopped("ledger_missing", each.table, "") for each in served[:-1]}
     made.cache.down.clear()
-    assert len(list(results_of_the_dead(made, Ask((), (), "")))) == 1
+    assert len(list(unreported_results(made, Ask((), (), "")))) == 1
 
 
 def made_by(ticked):
