@@ -4,7 +4,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from tidemark.domain.home import PRIVATE
-from tidemark.services.whole_file import replace_whole
+from tidemark.engine.whole_file import replace_whole
 
 FOLDER = "dagster"
 SETTINGS = "dagster.yaml"

@@ -20,7 +20,7 @@ from tidemark.domain.plan.proposal import Proposal, Reason, propose
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment, places
 from tidemark.engine.preview.survey import survey
-from tidemark.services.whole_file import written_aside
+from tidemark.engine.whole_file import written_aside
 
 SCHEMA = Path(tidemark.__file__).parent.parent / "docs" / "contract.schema.json"
 """Is there in a clone, not in a package that was installed."""

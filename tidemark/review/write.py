@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from tidemark.engine.whole_file import replace_whole
 from tidemark.review.collect import Review
 from tidemark.review.pack import FILE, page
 
@@ -10,6 +11,6 @@ from tidemark.review.pack import FILE, page
 def write(reviews: Sequence[Review], catalog: str, folder: Path) -> Path:
     """Write `index.html` into `folder`; a reader never sees half of it."""
     folder.mkdir(parents=True, exist_ok=True)
-    fresh = folder / f".{FILE}.new"
-    fresh.write_text(page(reviews, catalog), encoding="utf-8")
-    return fresh.replace(folder / FILE)
+    file = folder / FILE
+    replace_whole(file, page(reviews, catalog))
+    return file

@@ -8,7 +8,7 @@ from collections.abc import Iterable, MutableMapping
 from pathlib import Path
 
 from tidemark.engine.alone import alone
-from tidemark.services.whole_file import replace_whole
+from tidemark.engine.whole_file import replace_whole
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 5.0

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from tidemark.domain.errors import Refused
 from tidemark.domain.home import ANOTHER, PRIVATE, home_fault
+from tidemark.engine.whole_file import replace_whole
 from tidemark.services import rehearsal
 from tidemark.services.catalog import NAME, LocalCatalog
 from tidemark.services.download import fetch
@@ -28,7 +29,6 @@ from tidemark.services.registry import Registry
 from tidemark.services.service import Place, Service
 from tidemark.services.spark import Spark, jars_beside
 from tidemark.services.turn import turn
-from tidemark.services.whole_file import replace_whole
 
 ServiceState = Literal["running", "starting", "killed", "stopped"]
 

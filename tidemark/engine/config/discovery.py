@@ -10,7 +10,6 @@ Of an incremental mart it alone knows what older rows were made of. `<home>/disc
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -20,6 +19,7 @@ from typing import Any
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.home import PRIVATE
 from tidemark.engine.alone import alone
+from tidemark.engine.whole_file import replace_whole
 
 VERSION = 1
 FILE = "discovery.json"
@@ -169,6 +169,4 @@ def _write(home: Path, discovery: Discovery) -> None:
         "tables": discovery.tables,
         "served": discovery.served,
     }
-    fresh = home / f"{FILE}.{os.getpid()}"
-    fresh.write_text(json.dumps(content, sort_keys=True, default=dict), encoding="utf-8")
-    fresh.replace(home / FILE)
+    replace_whole(home / FILE, json.dumps(content, sort_keys=True, default=dict))

@@ -5,8 +5,8 @@ A look says that the ends were so from `first` to `last`; `held` since when a tr
 """
 
 import json
-import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import Offsets, waiting
+from tidemark.engine.whole_file import replace_whole
 
 FILE = "sightings.json"
 VERSION = 1
@@ -82,12 +83,8 @@ def read(home: Path) -> dict[str, Memory]:
 def write(home: Path, memories: Mapping[str, Memory]) -> None:
     """Replace the file; a home that cannot be written is no error."""
     tables = {table: _json(memory) for table, memory in sorted(memories.items())}
-    fresh = home / f"{FILE}.{os.getpid()}"
-    try:
-        fresh.write_text(json.dumps({"version": VERSION, "tables": tables}), encoding="utf-8")
-        fresh.replace(home / FILE)
-    except OSError:
-        return
+    with suppress(OSError):
+        replace_whole(home / FILE, json.dumps({"version": VERSION, "tables": tables}))
 
 
 def _memory(found: Mapping[str, Any]) -> Memory:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.services.whole_file import replace_whole
+from tidemark.engine.whole_file import replace_whole
 
 
 def test_a_full_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch):
