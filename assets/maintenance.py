@@ -11,10 +11,10 @@ from assets.names import MAINTENANCE_POOL, maintain_op, maintenance_key, table_a
 from assets.specs import owned_by
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.maintenance.gain import ASSETS, Asset
+from tidemark.domain.maintenance.gain import KINDS, Kind
 
 GROUP = "maintenance"
-_SAYS: dict[Asset, str] = {
+_SAYS: dict[Kind, str] = {
     "compaction": "Small files and deleted rows of `{table}` and its companions rewritten, where that pays.",
     "snapshot_expiry": "Snapshots (and rows) of `{table}` and its companions that nothing keeps any more.",
     "orphan_files": "Files under `{table}` and its companions that no snapshot names.",
@@ -23,10 +23,10 @@ _SAYS: dict[Asset, str] = {
 
 def maintenance_assets(contracts: Sequence[Contract]) -> list[dg.AssetsDefinition]:
     """One subsettable multi-asset per kind."""
-    return [_kind(kind, contracts) for kind in ASSETS] if contracts else []
+    return [_kind(kind, contracts) for kind in KINDS] if contracts else []
 
 
-def _kind(kind: Asset, contracts: Sequence[Contract]) -> dg.AssetsDefinition:
+def _kind(kind: Kind, contracts: Sequence[Contract]) -> dg.AssetsDefinition:
     by_table = {each.table: each for each in contracts}
 
     @dg.multi_asset(
@@ -46,7 +46,7 @@ def _kind(kind: Asset, contracts: Sequence[Contract]) -> dg.AssetsDefinition:
     return maintain_kind
 
 
-def _spec(kind: Asset, contract: Contract) -> dg.AssetSpec:
+def _spec(kind: Kind, contract: Contract) -> dg.AssetSpec:
     return dg.AssetSpec(
         maintenance_key(contract.table, kind),
         description=_SAYS[kind].format(table=contract.table),

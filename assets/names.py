@@ -6,7 +6,7 @@ import dagster as dg
 from dagster._core.storage.tags import POOL_TAG_PREFIX, SCHEDULE_NAME_TAG
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.maintenance.gain import Asset
+from tidemark.domain.maintenance.gain import Kind
 
 LOCATION = "tidemark"
 """The code location, as workspace.yaml and pyproject.toml name it too."""
@@ -91,7 +91,7 @@ def schema_key(table: str) -> dg.AssetKey:
     return dg.AssetKey(["schema", *table.split(".")])
 
 
-def maintenance_key(table: str, kind: Asset) -> dg.AssetKey:
+def maintenance_key(table: str, kind: Kind) -> dg.AssetKey:
     """`maintenance/<namespace>/<table>/<kind>`."""
     return dg.AssetKey(["maintenance", *table.split("."), kind])
 
@@ -124,7 +124,7 @@ def merge_op(lane: str) -> str:
     return f"merge_{lane}"
 
 
-def maintain_op(kind: Asset) -> str:
+def maintain_op(kind: Kind) -> str:
     """The step that maintains tables in one way."""
     return f"maintain_{kind}"
 

@@ -6,7 +6,7 @@ from pydantic import Field
 from assets.names import MAINTENANCE_POOL
 from jobs.operations import Verb, change_table, verb_job
 from resources.lake import LakeResource
-from tidemark.domain.maintenance.gain import ASSETS, Asset
+from tidemark.domain.maintenance.gain import KINDS, Kind
 
 
 class Maintain(Verb):
@@ -17,10 +17,10 @@ class Maintain(Verb):
     orphans: bool = Field(default=False, description="remove files that no snapshot names")
 
     @property
-    def kinds(self) -> tuple[Asset, ...]:
+    def kinds(self) -> tuple[Kind, ...]:
         """The kinds that are meant."""
         chosen = (self.compaction, self.snapshots, self.orphans)
-        return tuple(kind for kind, wanted in zip(ASSETS, chosen, strict=True) if wanted) or ASSETS
+        return tuple(kind for kind, wanted in zip(KINDS, chosen, strict=True) if wanted) or KINDS
 
 
 @dg.op(pool=MAINTENANCE_POOL)

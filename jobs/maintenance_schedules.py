@@ -9,10 +9,10 @@ from assets.names import HEALTH, KAFKA_RECONCILIATION, maintenance_key
 from jobs.scheduled import scheduled
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import MaintenanceSchedules
-from tidemark.domain.maintenance.gain import ASSETS, Asset
+from tidemark.domain.maintenance.gain import KINDS, Kind
 from tidemark.engine.config.configuration import Places
 
-_SAYS: dict[Asset, str] = {
+_SAYS: dict[Kind, str] = {
     "compaction": "Looks for small files and deleted rows in all tables, and rewrites them where that pays.",
     "snapshot_expiry": "Expires snapshots and rows that nothing keeps, judges files.",
     "orphan_files": "Removes files that no snapshot names.",
@@ -25,12 +25,12 @@ def maintenance_schedules(
     """One per kind, on by default; the daily one also judges the tables' files, and another compares with Kafka."""
     if not contracts:
         return []
-    crons: dict[Asset, str] = {
+    crons: dict[Kind, str] = {
         "compaction": when.compaction,
         "snapshot_expiry": when.snapshots,
         "orphan_files": when.orphans,
     }
-    kinds = [_schedule(kind, crons[kind], contracts, where) for kind in ASSETS]
+    kinds = [_schedule(kind, crons[kind], contracts, where) for kind in KINDS]
     return [*kinds, _reconciliation(when.snapshots, contracts, where)]
 
 
@@ -42,7 +42,7 @@ def _reconciliation(cron: str, contracts: Sequence[Contract], where: Places) -> 
     return scheduled(job, cron, says, where)
 
 
-def _schedule(kind: Asset, cron: str, contracts: Sequence[Contract], where: Places) -> dg.ScheduleDefinition:
+def _schedule(kind: Kind, cron: str, contracts: Sequence[Contract], where: Places) -> dg.ScheduleDefinition:
     selection: dg.AssetSelection = dg.AssetSelection.assets(
         *(maintenance_key(each.table, kind) for each in contracts)
     )

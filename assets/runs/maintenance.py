@@ -12,7 +12,7 @@ from assets.names import by_schedule, holds_lane, maintenance_key
 from assets.runs.loaded import opened
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.maintenance.gain import ASSETS, Asset, Gain
+from tidemark.domain.maintenance.gain import KINDS, Gain, Kind
 from tidemark.engine.maintain.maintain import UNREACHED, maintain, relieve
 
 WHILE_A_LANE_WAITS = 120.0
@@ -20,7 +20,7 @@ WHILE_A_LANE_WAITS = 120.0
 
 
 def maintain_tables(
-    context: dg.AssetExecutionContext, resource: LakeResource, kind: Asset, contracts: Sequence[Contract]
+    context: dg.AssetExecutionContext, resource: LakeResource, kind: Kind, contracts: Sequence[Contract]
 ) -> Iterator[dg.MaterializeResult[None]]:
     """Maintain table by table. A scheduled run that finds nothing to do writes no event: the log says why.
 
@@ -36,7 +36,7 @@ def maintain_tables(
     level: list[dg.MaterializeResult[None]] = []
     scheduled, waited_for = by_schedule(context.run), holds_lane(context.run)
     with opened(resource, context.instance) as lake:
-        until = time.monotonic() + WHILE_A_LANE_WAITS / len(ASSETS) if waited_for else inf
+        until = time.monotonic() + WHILE_A_LANE_WAITS / len(KINDS) if waited_for else inf
         for contract in contracts:
             gains = list(maintain(lake, contract, (kind,), until=until))
             if scheduled and kind == "compaction":
@@ -61,7 +61,7 @@ def maintain_tables(
         raise dg.Failure(f"not maintained: {', '.join(failed)}", metadata=failed, allow_retries=False)
 
 
-def _result(contract: Contract, kind: Asset, gains: Sequence[Gain]) -> dg.MaterializeResult[None]:
+def _result(contract: Contract, kind: Kind, gains: Sequence[Gain]) -> dg.MaterializeResult[None]:
     """The asset's own numbers of the append table under their names.
 
     Those of companions have their table before them, those of another kind, as retention is to expiry, its name.

@@ -14,7 +14,7 @@ from assets.checks.files_run import judge_files
 from assets.names import HEALTH, MAINTENANCE_POOL, maintenance_key, table_key
 from assets.review import FOLDER, KEY
 from tidemark.domain.errors import Outage, Stopped
-from tidemark.domain.maintenance.gain import ASSETS, Gain
+from tidemark.domain.maintenance.gain import KINDS, Gain
 from tidemark.engine.maintain import maintain as maintain_module
 from tidemark.engine.maintain.health import Health
 from tidemark.engine.maintain.maintain import UNREACHED
@@ -104,17 +104,17 @@ def test_maintenance_keeps_no_lane_waiting_for_more_than_two_minutes(defs, insta
         yield Gain(contract.table, kinds[0], acted=False, reason=UNREACHED if late else "because")
 
     def maintained(*filled):
-        keys = {maintenance_key(each.table, kind) for each in lake.configuration.contracts for kind in ASSETS}
+        keys = {maintenance_key(each.table, kind) for each in lake.configuration.contracts for kind in KINDS}
         job = defs.resolve_implicit_global_asset_job_def()
         chosen = job.get_subset(asset_selection={*keys, *filled}, asset_check_selection=set())
         result = chosen.execute_in_process(instance=instance)
-        return {kind: len(result.asset_materializations_for_node(f"maintain_{kind}")) for kind in ASSETS}
+        return {kind: len(result.asset_materializations_for_node(f"maintain_{kind}")) for kind in KINDS}
 
     monkeypatch.setattr("assets.runs.maintenance.maintain", maintain)
     monkeypatch.setattr("assets.runs.maintenance.time", now)
     monkeypatch.setattr("assets.runs.lane.run_tables", lambda *_: iter([dg.MaterializeResult(orders)]))
-    assert maintained() == dict.fromkeys(ASSETS, 3)
-    assert maintained(orders) == dict.fromkeys(ASSETS, 1)
+    assert maintained() == dict.fromkeys(KINDS, 3)
+    assert maintained(orders) == dict.fromkeys(KINDS, 1)
 
 
 def test_a_click_always_gets_an_answer(defs, instance, lake, found):
@@ -197,13 +197,13 @@ def test_the_daily_job_judges_the_files_of_every_table(defs, instance, lake, fou
 
 
 def test_one_maintenance_at_a_time_whoever_launched_it(defs):
-    for job in (*ASSETS, "maintain"):
+    for job in (*KINDS, "maintain"):
         pools = {pool for node in defs.resolve_job_def(job).all_node_defs for pool in node.pools}
         assert pools == {MAINTENANCE_POOL}
 
 
 def test_schedules_come_from_the_platform_file_and_are_on(defs):
-    crons = {each.name: each.cron_schedule for each in defs.schedules if each.name in ASSETS}
+    crons = {each.name: each.cron_schedule for each in defs.schedules if each.name in KINDS}
     assert crons == {
         "compaction": "*/30 * * * *",
         "snapshot_expiry": "15 3 * * *",
@@ -282,4 +282,4 @@ def test_the_verb_takes_kinds_and_means_all_when_none_is_named(defs, instance, l
         assert run(
             defs, instance, "maintain", run_config={"ops": {"maintain_table": {"config": config}}}
         ).success
-    assert asked == [("shop.orders", ASSETS, False), ("shop.orders", ("snapshot_expiry",), True)]
+    assert asked == [("shop.orders", KINDS, False), ("shop.orders", ("snapshot_expiry",), True)]

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Asset = Literal["compaction", "snapshot_expiry", "orphan_files"]
-ASSETS: tuple[Asset, ...] = ("compaction", "snapshot_expiry", "orphan_files")
-Kind = Literal["compaction", "retention", "snapshot_expiry", "orphan_files"]
+Kind = Literal["compaction", "snapshot_expiry", "orphan_files"]
+KINDS: tuple[Kind, ...] = ("compaction", "snapshot_expiry", "orphan_files")
+Step = Literal["compaction", "retention", "snapshot_expiry", "orphan_files"]
 """`retention` of rows is done, and shown, with `snapshot_expiry`."""
 
 
@@ -15,7 +15,7 @@ class Gain:
     """One kind of maintenance on one table. `numbers` of a dry run are those of the plan."""
 
     table: str
-    kind: Kind
+    kind: Step
     acted: bool
     reason: str
     numbers: Mapping[str, float] = field(default_factory=dict)

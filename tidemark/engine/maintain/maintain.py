@@ -11,7 +11,7 @@ from pyiceberg.table.metadata import TableMetadata
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Outage, Overtaken, Stopped, TidemarkError, error_fields
-from tidemark.domain.maintenance.gain import ASSETS, Asset, Gain, Kind
+from tidemark.domain.maintenance.gain import KINDS, Gain, Kind, Step
 from tidemark.domain.states import OUTAGES, named_state
 from tidemark.engine.access.lake import Lake, renewing_spark
 from tidemark.engine.access.outages import translated
@@ -45,7 +45,7 @@ def tables_of(contract: Contract) -> list[str]:
 def maintain(
     lake: Lake,
     contract: Contract,
-    assets: Collection[Asset] = ASSETS,
+    kinds: Collection[Kind] = KINDS,
     *,
     until: float = inf,
     dry_run: bool = False,
@@ -55,7 +55,7 @@ def maintain(
     Nothing is begun after `until` (of time.monotonic), which may come before the budget of a table is used up.
     """
     limits = contract.maintenance
-    steps: Mapping[Kind, Callable[[str, float], Gain]] = {
+    steps: Mapping[Step, Callable[[str, float], Gain]] = {
         "compaction": lambda table, end: compact(lake, table, limits.compaction, until=end, dry_run=dry_run),
         "retention": lambda _, end: expire_rows(lake, contract, until=end, dry_run=dry_run),
         "snapshot_expiry": lambda table, end: _expired(lake, contract, table, end, dry_run=dry_run),
@@ -63,13 +63,13 @@ def maintain(
             lake, table, limits.orphans, until=end, dry_run=dry_run
         ),
     }
-    for asset in ASSETS:
-        if asset not in assets:
+    for kind in KINDS:
+        if kind not in kinds:
             continue
-        if asset == "snapshot_expiry" and contract.retention is not None:
+        if kind == "snapshot_expiry" and contract.retention is not None:
             yield _apart(lake, contract, contract.table, "retention", steps["retention"], until)
         for table in tables_of(contract):
-            yield _apart(lake, contract, table, asset, steps[asset], until)
+            yield _apart(lake, contract, table, kind, steps[kind], until)
 
 
 def relieve(lake: Lake, contract: Contract) -> Iterator[Gain]:
@@ -100,23 +100,21 @@ def _overfull(lake: Lake, contract: Contract, table: str, metadata: TableMetadat
     return len(expired) > most * OVERFULL
 
 
-def maintain_now(
-    lake: Lake, contract: Contract, assets: Collection[Asset], signature: Signature
-) -> Operation:
+def maintain_now(lake: Lake, contract: Contract, kinds: Collection[Kind], signature: Signature) -> Operation:
     """`maintain` for the verb of that name: at once, and logged with who and why.
 
     Raises:
         Stopped, Outage: a table could not be maintained, or is gone; what was done to the others is in the log.
     """
     before = _head(lake, contract)
-    gains = list(maintain(lake, contract, assets, dry_run=signature.dry_run))
+    gains = list(maintain(lake, contract, kinds, dry_run=signature.dry_run))
     operation = log_operation(
         lake,
         signature,
         "maintain",
         contract.table,
         {
-            "kinds": [each for each in ASSETS if each in assets],
+            "kinds": [each for each in KINDS if each in kinds],
             "found": [each.as_json() for each in gains],
         },
         before,
@@ -164,7 +162,7 @@ def _apart(
     lake: Lake,
     contract: Contract,
     table: str,
-    kind: Kind,
+    kind: Step,
     work: Callable[[str, float], Gain],
     end: float = inf,
 ) -> Gain:
