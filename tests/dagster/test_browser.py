@@ -12,6 +12,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from browser import open_page, screenshots
+from commits import one_commit
 from dagster import DagsterInstance
 from dagster._core.definitions.run_request import InstigatorType
 from dagster._core.definitions.sensor_definition import SensorType
@@ -34,7 +35,7 @@ from tidemark.cli.dagster_services import DagsterServices
 from tidemark.domain.columns.types import LONG, STRING, Field, Struct
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import Counts
-from tidemark.domain.outcome import Commit, Outcome
+from tidemark.domain.outcome import Outcome
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.config import discovery
@@ -52,7 +53,8 @@ def seed(instance, contract):
         bad = int(number == 1)
         outcome = Outcome(
             "shop.orders", "fresh", 1, Counts(20, 20 - bad, bad), {0: 20 * number}, {0: 20 * number + 20}, 2**60,
-            1.5, stages={"stage": 0.4 + number / 10}, last=commit(number), table_clock=NOW,
+            1.5, stages={"stage": 0.4 + number / 10}, last=one_commit(at=NOW + timedelta(seconds=number)),
+            table_clock=NOW,
         )  # fmt: skip
         told = result(contract, outcome, TableState("shop.orders", exists=True, rows=60), COLUMNS)
         instance.report_runless_asset_event(dg.AssetMaterialization(told.asset_key, metadata=told.metadata))
@@ -79,22 +81,6 @@ def stop_what_starts_runs(instance, defs):
     for name, kind, data in [*stopped, ("marts_upstream", InstigatorType.SENSOR, automation)]:
         origin = repository.get_instigator_origin(name)
         instance.add_instigator_state(InstigatorState(origin, kind, InstigatorStatus.STOPPED, data))
-
-
-def commit(number):
-    return Commit(
-        "shop.orders",
-        1,
-        {},
-        {},
-        {},
-        frozenset(),
-        NOW,
-        {},
-        1,
-        1,
-        NOW + timedelta(seconds=number),
-    )
 
 
 def stopped(*_args, **_how):

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import dagster as dg
 import pytest
+from commits import one_commit
 from dagster import AssetKey, DagsterEventType
 from dagster._core.definitions.data_version import extract_data_version_from_entry
 from dagster._core.definitions.job_base import InMemoryJob
@@ -36,7 +37,7 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.quality_results import RuleResult, Sample
-from tidemark.domain.outcome import Commit, Outcome
+from tidemark.domain.outcome import Outcome
 from tidemark.engine.config import discovery
 from tidemark.engine.config.follow import Followed
 from tidemark.engine.lane import append_work, upsert_work
@@ -73,11 +74,20 @@ class FakeWork:
         if not count:
             return None
         self.lake.tables[contract.table]["run_id"] = self.run_id
-        counts = {0: Counts(count, count - 1, 1)}
-        return Commit(
-            contract.table, 2**60, {0: 10 - count}, {0: 10}, counts, frozenset({7}),
-            NOON, {"stage": 0.25, "publish": 0.5}, 3, 4096, NOON, quality=FakeWork.quality,
-        )  # fmt: skip
+        return one_commit(
+            contract.table,
+            snapshot_id=2**60,
+            from_={0: 10 - count},
+            next={0: 10},
+            counts={0: Counts(count, count - 1, 1)},
+            schema_ids=frozenset({7}),
+            max_timestamp=NOON,
+            seconds={"stage": 0.25, "publish": 0.5},
+            files=3,
+            bytes=4096,
+            at=NOON,
+            quality=FakeWork.quality,
+        )
 
     def catch_up(self, contract):
         done = Outcome(contract.table, "fresh", seconds=1.5)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import dagster as dg
 import pytest
+from commits import one_commit
 from dagster._core.definitions.run_request import InstigatorType
 from dagster._core.remote_origin import (
     InProcessCodeLocationOrigin,
@@ -26,7 +27,7 @@ from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.errors import Outage, Refused
 from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.maintenance.gain import Gain
-from tidemark.domain.outcome import Commit, Outcome
+from tidemark.domain.outcome import Outcome
 from tidemark.engine.look import tables
 from tidemark.engine.verify.marks import Count
 from tidemark.engine.verify.reconcile import Reconciliation
@@ -287,20 +288,7 @@ def test_late_rows_and_watermark_are_a_check_with_figures(defs):
     contract = (
         defs.resources["lake"].configuration.contract("shop.orders").model_copy(update={"event_time": "at"})
     )
-    commit = Commit(
-        "shop.orders",
-        1,
-        {},
-        {},
-        {},
-        frozenset(),
-        NOW,
-        {},
-        1,
-        1,
-        NOW,
-        watermark=NOW - timedelta(minutes=2),
-    )
+    commit = one_commit(at=NOW, watermark=NOW - timedelta(minutes=2))
 
     def evaluated(late):
         outcome = Outcome("shop.orders", "fresh", commits=1, rows=Counts(20, 20), late=late, last=commit)

@@ -1,17 +1,17 @@
 """Rules of what is told of a table, and of a look at upsert tables."""
 
-from datetime import UTC, datetime
 from threading import Barrier
 from types import SimpleNamespace
 
 import pytest
+from commits import NOON, one_commit
 
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
-from tidemark.domain.ledger.ledger import Counts, Ledger
-from tidemark.domain.outcome import Commit, Outcome
+from tidemark.domain.ledger.ledger import Ledger
+from tidemark.domain.outcome import Outcome
 from tidemark.engine.access import kafka
 from tidemark.engine.access import lake as lake_module
 from tidemark.engine.access.kafka import KafkaAdmin
@@ -23,8 +23,6 @@ from tidemark.engine.lane.catch_up import RETRIES, drained, summarise
 from tidemark.engine.lane.upsert_work import UpsertWork
 from tidemark.engine.merge.pair import Pair
 
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
 
 def test_what_a_run_did_names_partitions_that_did_not_move_too():
     """Given two partitions, when records came in one alone, then the outcome says of both where it began and where it ended."""
@@ -35,7 +33,7 @@ def test_what_a_run_did_names_partitions_that_did_not_move_too():
         topic=lambda _, **__: Topic("orders", None, "id", {0: 0, 1: 0}, end, end),
         kafka=lambda _: SimpleNamespace(clock=lambda *_: NOON),
     )
-    commit = Commit("shop.orders", 1, {0: 2}, end, {0: Counts(3, 3)}, frozenset(), NOON, {}, 1, 100, NOON)
+    commit = one_commit(from_={0: 2}, next=end)
     contract = Contract.model_validate({"topic": "orders", "table": "shop.orders"})
     done = Outcome("shop.orders", "fresh").plus(commit)
     found = summarise(lake, contract, done).as_json()
@@ -47,7 +45,7 @@ def test_a_batch_is_tried_again_through_an_outage_but_not_where_the_topic_ends(m
     slept, begun = [], []
     monkeypatch.setattr(catch_up_module.time, "sleep", slept.append)
     down = Outage("kafka_down", "shop.orders", "no answer")
-    commit = Commit("shop.orders", 1, {}, {0: 5}, {0: Counts(3, 3)}, frozenset(), NOON, {}, 1, 100, NOON)
+    commit = one_commit(next={0: 5})
     answers = iter([*[down] * RETRIES, commit, None])
 
     def batch(goal):
@@ -74,7 +72,7 @@ def test_a_table_that_has_reached_its_goal_is_not_planned_again(monkeypatch):
     def batch(_lake, contract, _run_id, *, goal, **_):
         begun.append(goal)
         following = {0: 3 * len(begun), 1: 2}
-        return Commit(contract.table, 1, {}, following, {}, frozenset(), NOON, {}, 1, 100, NOON)
+        return one_commit(contract.table, next=following)
 
     monkeypatch.setattr(catch_up_module, "microbatch", batch)
     topic = SimpleNamespace(end={0: 5, 1: 2})
@@ -116,7 +114,7 @@ def test_a_spark_server_that_is_down_is_waited_for_once_though_tables_between_ar
     clock, slept = [100.0], []
     time = SimpleNamespace(monotonic=lambda: clock[0], perf_counter=lambda: clock[0], sleep=slept.append)
     monkeypatch.setattr(catch_up_module, "time", time)
-    commit = Commit("shop.orders", 1, {}, {0: 5}, {0: Counts(3, 3)}, frozenset(), NOON, {}, 1, 100, NOON)
+    commit = one_commit(next={0: 5})
 
     def busy(_goal):
         clock[0] += takes
@@ -135,7 +133,7 @@ def test_a_registry_that_is_down_is_waited_for_once_though_tables_between_need_n
     """Given a registry that is gone, when tables that need it and others that publish are run by hand, then the waits of one are enough."""
     slept = []
     monkeypatch.setattr(catch_up_module.time, "sleep", slept.append)
-    commit = Commit("shop.orders", 1, {}, {0: 5}, {0: Counts(3, 3)}, frozenset(), NOON, {}, 1, 100, NOON)
+    commit = one_commit(next={0: 5})
 
     def down(_goal):
         raise Outage("registry_down", "shop.orders", "no answer")

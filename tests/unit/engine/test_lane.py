@@ -7,13 +7,14 @@ from itertools import pairwise
 from threading import Event
 
 import pytest
+from commits import one_commit
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Counts
-from tidemark.domain.outcome import Commit, Outcome
+from tidemark.domain.outcome import Outcome
 from tidemark.engine.lane.serve import Clock, catch_up_all, longest_without, serve
 from tidemark.engine.lane.served_table import Standing
 
@@ -85,10 +86,17 @@ class World(Clock):
             return None
         count = Counts(end - start[0], end - start[0])
         self.commits.append(((self.at - NOON).total_seconds(), contract.table, count.read))
-        return Commit(
-            contract.table, len(self.commits), start, {0: end}, {0: count}, frozenset({1}),
-            self.at, {"stage": 0.5}, 1, 100, self.at,
-        )  # fmt: skip
+        return one_commit(
+            contract.table,
+            snapshot_id=len(self.commits),
+            from_=start,
+            next={0: end},
+            counts={0: count},
+            schema_ids=frozenset({1}),
+            max_timestamp=self.at,
+            seconds={"stage": 0.5},
+            at=self.at,
+        )
 
     def catch_up(self, contract):
         return Outcome(contract.table, "fresh", commits=1, rows=self.microbatch(contract).rows)
