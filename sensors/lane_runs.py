@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import count
 from typing import Any
 
@@ -13,7 +13,7 @@ from dagster._core.storage.tags import RUN_KEY_TAG
 from assets.names import OFFSETS_TAG, PUBLISHING, VERB_TAG, VERBS, by_sensor, pool_filter, pools_of, table_of
 from assets.runs.handover import could_begin
 from assets.runs.last_runs import unfinished
-from assets.runs.statuses import ENDED, IN_PROGRESS, UNDER_WAY
+from assets.runs.statuses import ENDED, IN_PROGRESS, UNDER_WAY, ended_at
 from assets.runs.stopped import stopped_of
 from tidemark.domain.cadence.request import Runs
 from tidemark.domain.states import State
@@ -110,7 +110,7 @@ def ended(
     found: list[Ended] = []
     passed: datetime | None = None
     for record in _ended_records(instance, pool, after):
-        at = datetime.fromtimestamp(record.end_time or 0, UTC)
+        at = ended_at(record)
         if pool not in pools_of(record.dagster_run):
             passed = max(passed or at, at)
         elif record.end_time and (after is None or at > after) and record.dagster_run.run_id not in known:
@@ -138,7 +138,7 @@ def operated(instance: dg.DagsterInstance, since: datetime) -> Acts:
     last: datetime | None = None
     cut_short: dict[str, datetime] = {}
     for record in instance.get_run_records(wanted, limit=AT_ONCE):
-        run, at = record.dagster_run, datetime.fromtimestamp(record.end_time or 0, UTC)
+        run, at = record.dagster_run, ended_at(record)
         last = max(last or at, at)
         if run.tags[VERB_TAG] in PUBLISHING and not run.is_success:
             config: Mapping[str, Any] = run.run_config
@@ -169,7 +169,7 @@ def _ended(instance: dg.DagsterInstance, record: dg.RunRecord, tables: Collectio
     stopped: Mapping[str, State] = {}
     if run.status == DagsterRunStatus.FAILURE:  # one that was executed again has its parent's tags
         stopped = stopped_of(run.tags) or dict.fromkeys(unfinished(instance, run.run_id, own), "failed")
-    at = datetime.fromtimestamp(record.end_time or 0, UTC)
+    at = ended_at(record)
     return Ended(run.run_id, frozenset(own), at, stopped, run.is_success)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
@@ -10,6 +9,7 @@ from dagster import DagsterEvent, DagsterEventType, DagsterRunStatus, RunRecord,
 
 from assets.names import table_key, table_of
 from assets.runs.loaded import loaded_before
+from assets.runs.statuses import ended_at
 from assets.runs.stopped import stopped_of
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.states import State
@@ -60,7 +60,7 @@ def last_runs(instance: dg.DagsterInstance, tables: Sequence[str]) -> dict[str, 
         records += instance.get_run_records(RunsFilter(statuses=_DONE), limit=LOOK_BACK)
     found: dict[str, Hint] = {}
     for record in sorted(records, key=lambda each: -(each.end_time or 0)):
-        at = datetime.fromtimestamp(record.end_time or 0, UTC)
+        at = ended_at(record)
         chosen = record.dagster_run.asset_selection
         own = newest.get(record.dagster_run.run_id, set())
         of_run = {table_of(key) for key in chosen} & set(tables) if chosen else own
