@@ -110,6 +110,21 @@ def test_headroom_of_which_a_part_is_not_known_is_not_passed(check, headroom, le
     assert check(HEADROOM).passed
 
 
+def test_headroom_is_that_of_the_table_and_not_of_another_at_the_same_topic(lake, headroom, monkeypatch):
+    """Given two tables of one topic, one stopped for long and one a moment behind, then only the records of the former are about to go."""
+    headroom(None, 100.0)
+    orders = lake.configuration.contract("shop.orders")
+    lake.tables["web.orders"] = {"next": {0: 14}}
+    left = {10: 1.0, 14: 90.0}
+    monkeypatch.setattr(
+        tables,
+        "headrooms",
+        lambda _cluster, wanted: {name: left[offsets[0]] for name, (_topic, offsets) in wanted.items()},
+    )
+    both = [orders, orders.model_copy(update={"table": "web.orders"})]
+    assert [each.passed for each in kafka_run.judged_headrooms(lake, both)] == [False, True]
+
+
 def test_headroom_asks_each_cluster_once_and_reads_no_quarantine(lake, headroom, monkeypatch):
     """Given many tables, then their check costs one question to Kafka, and nothing that only `status` shows."""
     headroom(50.0, 100.0)

@@ -1,6 +1,6 @@
 """Rule: a topic that goes on is read on; a topic that does not is a named stop with one remedy that works."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import oracle
 import pytest
@@ -10,6 +10,7 @@ from waiting import until
 
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
 from tidemark.domain.errors import Refused, Stopped
+from tidemark.engine.look.headroom import headrooms
 from tidemark.engine.look.tables import look
 from tidemark.engine.operate.accept import Signature, accept
 from tidemark.engine.operate.backfill.act import backfill
@@ -280,3 +281,23 @@ def test_a_topic_that_another_cluster_lacks_is_not_called_missing(lakehouse):
     with pytest.raises(Stopped, match="The ledger names cluster c") as stopped:
         replay(log.lake, log.contract, Selection(), ONCALL, quarantine=True)
     assert stopped.value.state == "cluster_changed"
+
+
+def test_how_long_kafka_keeps_what_waits_is_told_of_each_table_of_a_topic(lakehouse):
+    """Given tables that stand at records of different ages in one topic, when all are asked for at once, then each is told of its own oldest."""
+    topic = lakehouse.cluster.topic("shared", 2, retention_ms=str(240 * 3_600_000))
+    now = datetime.now(UTC)
+    for first, hours in ((0, 200), (1000, 100), (2000, 10)):
+        topic.send_at(range(first, first + 1000), now - timedelta(hours=hours))  # 500 to each partition
+    stand = {
+        "stopped": {0: 0, 1: 700},
+        "behind": {0: 600, 1: 500},
+        "young": {0: 1200, 1: 1000},
+        "last": {1: 1499},
+    }
+    found = headrooms(
+        lakehouse.lake.platform.kafka["main"],
+        {table: (topic.name, offsets) for table, offsets in stand.items()},
+    )
+    hours = {table: room and round(room / 3600) for table, room in found.items()}
+    assert hours == {"stopped": 40, "behind": 140, "young": 230, "last": 230}

@@ -1,7 +1,8 @@
 """How long until Kafka may delete what was not read yet: retention.ms and the time of the oldest unread record."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -12,15 +13,19 @@ from tidemark.domain.errors import NO_TABLE, Outage
 from tidemark.engine.access.kafka import TIMEOUT
 
 PATIENCE, PER_SECOND = 5.0, 500
-"""Seconds for reading one record of each partition, and for so many partitions one more; what has not come by then is
+"""Seconds for reading one record of each partition, and for so many of them one more; what has not come by then is
 unknown."""
 _FETCHES = (16 * 1024, 1024**2)
 """Bytes of a partition's fetch, first and for what has not come by half the time. Kafka ignores the bound for one
 partition of an answer alone: where batches are larger, each answer brings a single one."""
+Unread = tuple[str, Mapping[int, int]]
+"""A topic, and by partition the offset from which on a table has not read it."""
+_Place = tuple[str, int, int]
+"""Topic, partition, offset."""
 
 
-def headrooms(cluster: KafkaCluster, wanted: Mapping[str, Mapping[int, int]]) -> dict[str, float | None]:
-    """Seconds until a record at or after these offsets (topic -> partition -> offset) may be deleted by age.
+def headrooms(cluster: KafkaCluster, wanted: Mapping[str, Unread]) -> dict[str, float | None]:
+    """Seconds until a record that a table (by its name) has not read may be deleted by age.
 
     None when the topic keeps records for ever, or when the time of a record could not be read. Deletion by size
     (retention.bytes) may come sooner. The age that Kafka goes by is the record timestamp.
@@ -28,14 +33,13 @@ def headrooms(cluster: KafkaCluster, wanted: Mapping[str, Mapping[int, int]]) ->
     Raises:
         Outage: `kafka_down`.
     """
-    kept = {topic: limit for topic, limit in kept_for(cluster, wanted).items() if limit is not None}
-    oldest = _oldest(cluster, {topic: wanted[topic] for topic in kept})
+    limits = kept_for(cluster, {topic for topic, _ in wanted.values()})
+    kept = {topic: limit for topic, limit in limits.items() if limit is not None}
+    oldest = _oldest(cluster, {table: unread for table, unread in wanted.items() if unread[0] in kept})
     now = time.time()
     return {
-        topic: max(0.0, oldest[topic] / 1000 + kept[topic] - now)
-        if topic in kept and topic in oldest
-        else None
-        for topic in wanted
+        table: max(0.0, oldest[table] / 1000 + kept[topic] - now) if table in oldest else None
+        for table, (topic, _) in wanted.items()
     }
 
 
@@ -80,23 +84,26 @@ def _settings(cluster: KafkaCluster, topics: Iterable[str]) -> dict[str, dict[st
     return found
 
 
-def _oldest(cluster: KafkaCluster, wanted: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
-    """The oldest timestamp (ms) among the first records at these offsets; topics that could not be read are absent."""
-    waiting = {(topic, p): offset for topic, offsets in wanted.items() for p, offset in offsets.items()}
-    times: dict[str, int] = {}
+def _oldest(cluster: KafkaCluster, wanted: Mapping[str, Unread]) -> dict[str, int]:
+    """The oldest timestamp (ms) among the first unread records of each table; one that lacks any of them is absent."""
+    places = {
+        table: {(topic, p, offset) for p, offset in offsets.items()}
+        for table, (topic, offsets) in wanted.items()
+    }
+    waiting = {place for of_table in places.values() for place in of_table}
+    times: dict[_Place, int] = {}
     for fetch in _FETCHES:
-        if waiting:
-            for (topic, p), at in _first(cluster, waiting, fetch).items():
-                times[topic] = min(times.get(topic, at), at)
-                del waiting[topic, p]
-    unread = {topic for topic, _ in waiting}
-    return {topic: at for topic, at in times.items() if topic not in unread}
+        if left := waiting - times.keys():
+            times |= _first(cluster, left, fetch)
+    read = {table: mine for table, mine in places.items() if mine and mine <= times.keys()}
+    return {table: min(times[place] for place in mine) for table, mine in read.items()}
 
 
-def _first(
-    cluster: KafkaCluster, wanted: Mapping[tuple[str, int], int], fetch: int
-) -> dict[tuple[str, int], int]:
-    """The timestamp (ms) of the first record at or after these offsets; partitions not read in time are absent."""
+def _first(cluster: KafkaCluster, wanted: Collection[_Place], fetch: int) -> dict[_Place, int]:
+    """The timestamp (ms) of the first record at or after each of these offsets; those not read in time are absent.
+
+    A partition is read at one of its offsets after the other, the lowest first.
+    """
     consumer = Consumer(
         {
             **cluster.client_properties(),
@@ -109,20 +116,29 @@ def _first(
             "log_level": 0,
         }
     )
-    found: dict[tuple[str, int], int] = {}
+    ahead: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for topic, p, offset in sorted(wanted, reverse=True):
+        ahead[topic, p].append(offset)
+    found: dict[_Place, int] = {}
     try:
-        consumer.assign([TopicPartition(topic, p, offset) for (topic, p), offset in wanted.items()])
+        consumer.assign([TopicPartition(*where, offsets[-1]) for where, offsets in ahead.items()])
         until = time.monotonic() + _patience(len(wanted)) / len(_FETCHES)
         while len(found) < len(wanted) and time.monotonic() < until:
             for message in consumer.consume(1000, timeout=0.1):
-                where, at = (message.topic(), message.partition()), message.timestamp()[1]
-                if message.error() is None and at >= 0 and where in wanted and where not in found:
-                    found[where] = at
-                    consumer.pause([TopicPartition(*where)])
+                topic, p, at = message.topic(), message.partition(), message.timestamp()[1]
+                offsets = ahead.get((topic, p))
+                if message.error() is not None or at < 0 or not offsets or message.offset() < offsets[-1]:
+                    continue
+                while offsets and offsets[-1] <= message.offset():
+                    found[topic, p, offsets.pop()] = at
+                if offsets:
+                    consumer.seek(TopicPartition(topic, p, offsets[-1]))
+                else:
+                    consumer.pause([TopicPartition(topic, p)])
     finally:
         consumer.close()
     return found
 
 
-def _patience(partitions: int) -> float:
-    return PATIENCE + partitions / PER_SECOND
+def _patience(places: int) -> float:
+    return PATIENCE + places / PER_SECOND

@@ -15,7 +15,7 @@ from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.listening import listens
 from tidemark.engine.access.outages import asked
-from tidemark.engine.look.headroom import headrooms
+from tidemark.engine.look.headroom import Unread, headrooms
 from tidemark.engine.look.quarantined import unresolved
 from tidemark.engine.look.sightings import Memory
 from tidemark.engine.look.status import Facts, Hint, Status, judge, waiting_records
@@ -183,23 +183,21 @@ def _with_clock(lake: Lake, facts: Facts) -> Facts:
 
 
 def _with_headroom(lake: Lake, found: Sequence[Facts]) -> list[Facts]:
-    """That of tables whose records wait; tables of one topic share that of the oldest record among theirs."""
-    by_cluster: dict[str, dict[str, dict[int, int]]] = defaultdict(dict)
+    """That of tables whose records wait: each has its own, also beside others of the same topic."""
+    by_cluster: dict[str, dict[str, Unread]] = defaultdict(dict)
     for facts in found:
-        if facts.topic and _behind(facts):
+        topic, contract = facts.topic, facts.contract
+        if topic and _behind(facts):
             first = facts.committed
-            behind = {p: max(first.get(p, 0), facts.topic.log_start[p]) for p, end in facts.topic.end.items()}
-            behind = {p: o for p, o in behind.items() if o < facts.topic.end[p]}
-            oldest = by_cluster[facts.contract.cluster].setdefault(facts.contract.topic, behind)
-            oldest |= {p: min(offset, oldest.get(p, offset)) for p, offset in behind.items()}
-    rooms: dict[tuple[str, str], float | None] = {}
+            at = {p: max(first.get(p, 0), topic.log_start[p]) for p in topic.end}
+            behind = {p: offset for p, offset in at.items() if offset < topic.end[p]}
+            by_cluster[contract.cluster][contract.table] = contract.topic, behind
+    rooms: dict[str, float | None] = {}
     for cluster, wanted in by_cluster.items():
-        block = lake.platform.kafka[cluster]
-        answer, _ = asked(lambda: headrooms(block, wanted))  # noqa: B023
-        rooms |= {(cluster, topic): room for topic, room in (answer or {}).items()}
+        answer, _ = asked(lambda: headrooms(lake.platform.kafka[cluster], wanted))  # noqa: B023
+        rooms |= answer or {}
     return [
-        replace(f, headroom=rooms.get((f.contract.cluster, f.contract.topic))) if _behind(f) else f
-        for f in found
+        replace(each, headroom=rooms.get(each.contract.table)) if _behind(each) else each for each in found
     ]
 
 
