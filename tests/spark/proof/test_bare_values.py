@@ -137,6 +137,8 @@ def test_a_topic_that_is_not_what_the_contract_says_stops_its_table_and_fills_no
         stopped = table.run()
         assert (stopped.state, stopped.rows.read) == ("misconfigured", 0), name
         assert "None of 3 records can be read as" in stopped.error["message"]
+        mended = "shop.Other (3). If that is what the table is for, say `value: {message: shop.Other}`. It has no rows"
+        assert (mended in stopped.error["message"]) == (name == "message")
         assert not lakehouse.catalog.table_exists(f"{table.name}_quarantine")
     good = b"\x00" + known.to_bytes(4, "big") + b"\x02\x02\x08\x01"
     send(topic, *[good] * 97)

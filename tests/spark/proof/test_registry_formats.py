@@ -6,6 +6,13 @@ import struct
 import httpx
 import pytest
 
+from tidemark.domain.errors import Refused
+from tidemark.domain.plan.proposal import propose
+from tidemark.engine.operate.accept import accept
+from tidemark.engine.preview.foresee import foresee
+from tidemark.engine.preview.survey import survey
+from tidemark.engine.table.operations import Signature
+
 ITEM = {
     "$schema": "http://json-schema.org/draft-07/schema#",
     "title": "Item",
@@ -120,3 +127,40 @@ def test_protobuf_is_found_by_its_type_with_references_and_evolves(lakehouse, to
     send(topic, third, b"\x02\x02\x08\x05")
     assert (table.run().rows.written, table.ids()) == (1, [1, 2, 3, 4, 5])
     assert "a" not in lakehouse.catalog.load_table(table.name).schema().column_names
+
+
+HELPER_FIRST = """syntax = "proto3"; package shop; message Address { string id = 1; }
+message Order { int64 id = 1; Address to = 2; }"""
+
+
+def test_a_protobuf_table_is_of_the_message_that_its_records_name(lakehouse, topic):
+    """Given a file with a helper before the records' message, when planned, proposed and run before the first record and after it, then all wait, and then all are of the message that the index names, whatever comes later."""
+    schema_id = topic.register(HELPER_FIRST, "PROTOBUF")
+    lake, table = lakehouse.lake, lakehouse.table(topic, quarantine={"fail": 0.9})
+    why = "its schema has 2 messages, shop.Address, shop.Order"
+    waits = foresee(lake, table.contract)
+    assert (waits.verdict, waits.changes, why in waits.findings[0]) == ("nothing", (), True)
+    made = propose(survey(lake, topic.name, "main", 100))
+    assert (made.fits, made.seen.columns, why in made.reasons[0].text) == (True, None, True)
+    nothing = table.run()
+    assert (nothing.state, nothing.error, nothing.commits) == ("fresh", None, 0)
+    with pytest.raises(Refused, match=why):
+        accept(lake, table.contract, "first-load", Signature("ada", "a test", run_id="r"))
+    assert not lakehouse.catalog.table_exists(table.name)
+    order = b"\x02\x02\x08"
+    send(topic, schema_id, order + b"\x01", order + b"\x02\x12\x03\x0a\x01a", b"\x00\x0a\x01b")
+    columns = "struct<id: long, to: struct<id: string>>"
+    [planned, *_] = foresee(lake, table.contract).changes
+    assert (planned["kind"], planned["to"]) == ("create_table", columns)
+    assert str(survey(lake, topic.name, "main", 100).columns) == columns
+    outcome = table.run()
+    assert (outcome.error, outcome.rows[:3]) == (None, (3, 2, 1))
+    assert rows(table, "id", "to") == [{"id": 1, "to": None}, {"id": 2, "to": {"id": "a"}}]
+    assert table.iceberg().properties["tidemark.message"] == "shop.Order"
+    send(topic, schema_id, *[b"\x00\x0a\x01c"] * 3, order + b"\x03")
+    assert table.run().rows[:3] == (4, 1, 3)
+    assert table.causes() == {"wrong_message_type": 4}
+    table.holds_everything()
+    send(topic, schema_id, *[b"\x00\x0a\x01d"] * 10)
+    told = table.run().error["message"]
+    assert "They are of other messages than shop.Order: shop.Address (10). A table is for one message" in told

@@ -266,6 +266,22 @@ def test_a_topic_that_no_schema_tells_of_is_told_where_it_is_not_there_or_has_re
     assert [text[: len(start)] for text, start in zip(findings, told, strict=True)] == told
 
 
+def test_a_table_that_no_record_tells_the_message_of_is_told_to_wait(lake: Any) -> None:
+    """Given a Protobuf file with several messages, when its topic is planned before the first record, then the finding says why there is no table yet, and a message that the contract names makes one."""
+    text = 'syntax = "proto3"; message Address { string id = 1; } message Order { int64 id = 1; }'
+    lake.platform.schema_registry = {"main": None}
+    lake.registry = lambda _: SimpleNamespace(
+        versions=lambda _: (RegisteredSchema(1, 1, "PROTOBUF", text),), compatibility=lambda _: None
+    )
+    empty = Topic("orders", "c", "t", {0: 0}, {0: 0}, {0: 0})
+    lake.kafka = lambda _: SimpleNamespace(describe=lambda _, **__: {"orders": empty})
+    found = foresee(lake, contract(value={}))
+    assert (found.verdict, found.changes) == ("nothing", ())
+    assert any("its schema has 2 messages, Address, Order" in each for each in found.findings)
+    named = foresee(lake, contract(value={"message": "Order"}))
+    assert (named.verdict, named.changes[0]["to"]) == ("apply", "struct<id: long>")
+
+
 def test_a_table_that_no_schema_can_make_is_impossible_before_the_first_run_too(lake: Any) -> None:
     """As the run says, which stops with the reason of the newest one."""
     own = {"type": "record", "name": "R", "fields": [{"name": "next", "type": ["null", "R"]}]}

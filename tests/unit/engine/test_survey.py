@@ -12,9 +12,10 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.plan.proposal import Keys, Seen, Sizes, propose
+from tidemark.engine.access import newest_records
+from tidemark.engine.access.newest_records import Record
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.preview.survey import (
-    Record,
     _guessed,
     _key_format,
     _of_registry,
@@ -191,7 +192,7 @@ def test_schemas_are_used_as_the_file_inherits_unless_values_name_theirs():
 @pytest.fixture
 def reads(monkeypatch):
     def made(*codes):
-        monkeypatch.setattr(module, "Consumer", lambda _: Partition(*codes))
+        monkeypatch.setattr(newest_records, "Consumer", lambda _: Partition(*codes))
         block = SimpleNamespace(client_properties=dict, group_id_prefix="tidemark")
         topic = Topic("orders", "c", "t", {0: 0}, {0: 5}, {0: 5})
         admin = SimpleNamespace(describe=lambda _: {"orders": topic}, offsets_at=lambda *_: {0: 0})
@@ -199,7 +200,7 @@ def reads(monkeypatch):
             platform=SimpleNamespace(kafka={"main": block}, schema_registry={}, default_namespace="lake"),
             kafka=lambda _: admin,
         )
-        monkeypatch.setattr(module, "PATIENCE", 0.2)
+        monkeypatch.setattr(newest_records, "PATIENCE", 0.2)
         monkeypatch.setattr(module, "compacted", lambda *_: False)
         return survey(lake, "orders", "main", 10)
 

@@ -38,6 +38,7 @@ from tidemark.engine.ingest.audit import audit
 from tidemark.engine.ingest.consumer_group import tell_group
 from tidemark.engine.ingest.held import forget, hold_back
 from tidemark.engine.ingest.observe import CountsLost, second_look
+from tidemark.engine.ingest.other_messages import other_messages
 from tidemark.engine.ingest.plan import Limits, Plan, make_plan, require_topic_unchanged
 from tidemark.engine.ingest.quality_stage import judge_stage
 from tidemark.engine.ingest.quarantine_repair import repair
@@ -285,6 +286,7 @@ def _require_no_flood(lake: Lake, plan: Plan, counts: Mapping[int, Counts], grou
             else f"{whole.quarantined} of {whole.read} records, above {contract.quarantine.fail:.1%}: "
         )
         + ", ".join(f"{cause} {n}" for cause, n in sorted(causes.items()))
+        + (other_messages(lake, plan, causes) if acceptable else "")
         + (_UNPROVEN.format(table=contract.table) if unreadable and unproven and acceptable else ""),
         topic=contract.topic,
         causes=causes,

@@ -44,7 +44,7 @@ def make_ready(
 ) -> tuple[TableState, Ledger] | None:
     """Make the table if it is not there, carry out what its receipts ask for, and apply schema changes.
 
-    None while nothing can be made: an empty topic without a schema.
+    None while nothing can be made: an empty topic without a schema, or with one of several messages.
 
     Raises:
         Stopped: any stop state that comes of it, or of a rename that died half way.
@@ -255,7 +255,7 @@ def _lacking(contract: Contract, state: TableState, schemas: TopicSchemas) -> tu
 
 
 def _begin_table(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchemas, run_id: str) -> bool:
-    """Make the table, or take over the one that is there; False for an empty topic without a schema.
+    """Make the table, or take over the one that is there; False where nothing tells its columns yet.
 
     Raises:
         Stopped: it may not be made, or no record of the topic could be read.
@@ -278,7 +278,7 @@ def _begin_table(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSch
 
 def without_schema(contract: Contract, topic: Topic, schemas: TopicSchemas) -> str:
     """Why no record of a topic can be read for which no schema is known; empty while it holds none."""
-    if not total(waiting(topic.log_start, topic.end)):
+    if schemas.undecided or not total(waiting(topic.log_start, topic.end)):
         return ""
     subject = subject_of(contract)
     unknown = (

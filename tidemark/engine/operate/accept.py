@@ -72,8 +72,10 @@ def _first_load(lake: Lake, contract: Contract, signature: Signature) -> Operati
     wanted = schemas.wanted()
     if wanted is None:
         raise Refused(
-            f"topic {contract.topic} has no schema yet",
-            next_step="register one for its values, then accept again",
+            schemas.undecided or f"topic {contract.topic} has no schema yet",
+            next_step="accept again then"
+            if schemas.undecided
+            else "register one for its values, then accept again",
             table=contract.table,
         )
     if not state.exists:

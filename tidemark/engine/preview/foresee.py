@@ -14,14 +14,14 @@ from tidemark.domain.plan.comments import lost_notes
 from tidemark.domain.plan.compatibility import disagreements
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.newest_records import newest, sampled
 from tidemark.engine.access.outages import asked, translated
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.executable_rules import unfit_rules
 from tidemark.engine.ingest.ready import way_out_if_empty, without_schema
 from tidemark.engine.marts import read_project
-from tidemark.engine.preview.newest_offsets import newest
 from tidemark.engine.preview.sample import sample as take_sample
-from tidemark.engine.preview.survey import in_payload, sampled
+from tidemark.engine.preview.survey import in_payload
 from tidemark.engine.schema.evolve import is_untold, plan_evolution, value_columns
 from tidemark.engine.schema.keys import ids_in_keys, key_fault, untold_keys
 from tidemark.engine.schema.subjects import subjects_of
@@ -75,7 +75,8 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0, rules: bool = Tr
     Without `rules` these are not judged, and Spark is not asked.
 
     Raises:
-        Outage: catalog or registry do not answer; or Spark, which some rules or a sample need.
+        Outage: catalog or registry do not answer; or Spark, which some rules or a sample need; or Kafka, which tells
+            of which Protobuf message a new table is.
         Stopped: the table is in a stop state that hides its columns.
     """
     with translated(contract.table, topic=contract.topic, cluster=contract.cluster):
@@ -180,7 +181,7 @@ def _unread_topic(lake: Lake, contract: Contract, schemas: TopicSchemas) -> list
     if topic is None:
         where = f"does not exist on cluster {contract.cluster}, and no schema tells its columns"
         return [f"topic {contract.topic} {where}"]
-    why = "" if schemas.unsupported else without_schema(contract, topic, schemas)
+    why = schemas.undecided or ("" if schemas.unsupported else without_schema(contract, topic, schemas))
     return [why] if why else []
 
 

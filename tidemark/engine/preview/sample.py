@@ -13,13 +13,13 @@ from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import OffsetRange, total
 from tidemark.domain.plan.schema_plan import SchemaPlan
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.newest_records import newest
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.records import decode
 from tidemark.engine.ingest.observe import grouped
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quarantine_rows import quarantined_rows
 from tidemark.engine.ingest.read import read_ranges
-from tidemark.engine.preview.newest_offsets import newest
 from tidemark.engine.schema.event_routes import IDS_ROUTED
 from tidemark.engine.schema.evolve import refused_ids, removing_ids, state_after, value_columns
 from tidemark.engine.schema.keys import key_decoding, key_fault

@@ -2,11 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
 from typing import Any, Literal
-
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tidemark.domain.columns.types import BINARY, STRING, Field, Struct
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract, Value
@@ -15,7 +11,6 @@ from tidemark.domain.errors import Refused, SchemaUnsupported, Stopped
 from tidemark.domain.formats.json_columns import declared
 from tidemark.domain.formats.protobuf_columns import ProtobufMessage
 from tidemark.domain.ledger.guard import Topic
-from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.plan.proposal import (
     DEBEZIUM_FLAT,
     Keys,
@@ -28,18 +23,15 @@ from tidemark.domain.plan.proposal import (
 from tidemark.domain.suggest import nearest
 from tidemark.domain.times import DAY_MS
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import translated
+from tidemark.engine.access.newest_records import PATIENCE, Record, newest, sampled
 from tidemark.engine.decode.shipped.connect_json import opened
 from tidemark.engine.decode.shipped.debezium_json import META
 from tidemark.engine.decode.shipped.json_values import JsonFault, parse
 from tidemark.engine.look.headroom import compacted
 from tidemark.engine.preview.json_inference import infer
-from tidemark.engine.preview.newest_offsets import newest
-from tidemark.engine.preview.record_types import Typed, events_for, framed, told, typed
+from tidemark.engine.schema.record_types import Typed, events_for, framed, told, typed
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
 
-PATIENCE = 20.0
-"""Seconds that the sample may take."""
 _FOREIGN = 0.05
 _UNREAD = (
     "none of the {:,} offsets of the topic gave a committed record within {:.0f} s, and the registry has no schema for "
@@ -56,14 +48,6 @@ _WITHOUT_IDS = frozenset({"schema", "version", "message"})
 
 _Value = tuple[Mapping[str, Any], Struct | None, tuple[Reason, ...], list[Mapping[str, Any]]]
 """(value block, columns, reasons, decoded rows)"""
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One record of the sample."""
-
-    key: bytes | None
-    value: bytes | None
 
 
 def survey(
@@ -102,41 +86,6 @@ def survey(
         largest=max((len(v) for v in values), default=0),
         reasons=reasons,
     )
-
-
-def sampled(lake: Lake, topic: Topic, cluster: str, ranges: Mapping[int, OffsetRange]) -> list[Record]:
-    """The committed records of `ranges`, as far as they come in time.
-
-    Raises:
-        Stopped, Outage: Kafka does not let us read a partition.
-    """
-    block = lake.platform.kafka[cluster]
-    consumer = Consumer(
-        {
-            **block.client_properties(),
-            "group.id": f"{block.group_id_prefix}-new",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "log_level": 0,
-        }
-    )
-    found: list[Record] = []
-    with closing(consumer), translated(topic=topic.name, cluster=cluster):
-        consumer.assign([TopicPartition(topic.name, p, each.start) for p, each in ranges.items()])
-        open_, deadline = set(ranges), time.monotonic() + PATIENCE
-        while open_ and time.monotonic() < deadline:
-            for message in consumer.consume(500, timeout=0.5):
-                partition, error = message.partition(), message.error()
-                if partition not in ranges:  # of the group, which we do not need
-                    continue
-                if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
-                    raise KafkaException(error)
-                if error is None and message.offset() < ranges[partition].end:
-                    found.append(Record(message.key(), message.value()))
-                if error is not None or message.offset() >= ranges[partition].end - 1:
-                    open_.discard(partition)
-    return found
 
 
 def _described(lake: Lake, topic: str, cluster: str) -> Topic:
@@ -187,6 +136,8 @@ def _registered(
         schemas = read_schemas(lake, contract, None)
     except Stopped as stopped:
         return said, None, (Reason("no_fit", str(stopped.fields.get("detail") or stopped.message)),), []
+    if schemas.undecided:
+        return said, None, (Reason("note", schemas.undecided),), []
     unfit = [why for schema_id, why in schemas.unsupported.items() if schema_id not in schemas.deleted]
     faults = [Reason("no_fit", why) for why in unfit[-1:]]
     if contract.value.schema_mode != "by_schema_id":

@@ -26,6 +26,7 @@ from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.decoding import Format, Framing
 from tidemark.engine.schema.event_routes import events_of, skips
+from tidemark.engine.schema.message_choice import Undecided, message_of_records
 from tidemark.engine.schema.subjects import read_listed, subject_of
 from tidemark.engine.schema.writer import NoRows, Reading, Writer, judged, of_message, writer_of
 
@@ -45,6 +46,7 @@ class TopicSchemas:
     for JSON. `bookkeeping` are schemas of Debezium's own records, which are no rows; `skips` the record types of the
     topic's other tables, or of none. `deleted` are those that the registry has deleted, beside others. `message` is
     the Protobuf message of the values; `types_kept`: they are read by the `value.types` that the table was made with.
+    `undecided` says why nobody can tell yet which message that is: then there are no writers.
     """
 
     writers: tuple[Writer, ...] = ()
@@ -58,6 +60,7 @@ class TopicSchemas:
     deleted: frozenset[int] = frozenset()
     message: str | None = None
     types_kept: bool = False
+    undecided: str = ""
 
     @property
     def ids(self) -> frozenset[int]:
@@ -70,7 +73,7 @@ class TopicSchemas:
         return self.ids | frozenset(self.skips.ids)
 
     def wanted(self) -> Struct | None:
-        """The columns of a new table; None when nothing is registered yet."""
+        """The columns of a new table; None when nothing is registered yet, or it is `undecided`."""
         if self.plain is not None:
             return self.plain
         if not self.writers:
@@ -117,7 +120,7 @@ def read_schemas(
     `seen` are ids that records of the topic were found to carry; of several types in a topic they name the others.
 
     Raises:
-        Outage: `registry_down`.
+        Outage: `registry_down`; `kafka_down` where records must say which Protobuf message a new table is of.
         Stopped: `misconfigured` when the subject holds schemas of several types, or of another than the contract says.
     """
     if contract.value.format in WHOLE_COLUMNS:
@@ -129,7 +132,10 @@ def read_schemas(
     _named_message(contract, found, listed.framing)
     asked = reading = _reading(contract, events, listed.framing, variants=has_variants(contract, state))
     if found == "protobuf":
-        made_of = state.properties.get(MESSAGE) if state else None
+        try:
+            made_of = _made_of(lake, contract, state, listed.versions)
+        except Undecided as yet:
+            return TopicSchemas(format=found, framing=listed.framing, undecided=str(yet))
         asked = of_message(asked, listed.versions, contract.value.message, made_of)
         reading = _as_made(asked, contract, state, listed.versions)
     others = skips(lake, contract, listed.versions, seen, events) if events else NO_SKIPS
@@ -157,6 +163,20 @@ def read_schemas(
         message=(reading.message or reading.first) if found == "protobuf" else None,
         types_kept=reading != asked,
     )
+
+
+def _made_of(
+    lake: Lake, contract: Contract, state: TableState | None, versions: Sequence[RegisteredSchema]
+) -> str | None:
+    """The Protobuf message that the table was made of, or is to be made of where the contract names none.
+
+    None where the first one is it. Raises Undecided.
+    """
+    made_of = state.properties.get(MESSAGE) if state else None
+    loaded = state is not None and state.owned and state.ledger is not None
+    if made_of or loaded or contract.event or contract.value.message:
+        return made_of
+    return message_of_records(lake, contract, versions)
 
 
 def has_variants(contract: Contract, state: TableState | None) -> bool:

@@ -2,13 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemark.domain.formats.avro_decoder import HEADER_SIZE
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.schema.event_routes import IDS_LOOKED_UP, message_names, type_names
+from tidemark.engine.schema.writer import messages
 
 NAMED = 10
 """Record types that are told by name."""
@@ -41,6 +42,19 @@ def typed(lake: Lake, cluster: str, values: Sequence[bytes]) -> list[Typed]:
     return [Typed(_id(v), _name(known[_id(v)], v)) for v in values if framed(v) and _id(v) in known]
 
 
+def named_most(versions: Iterable[RegisteredSchema], values: Iterable[bytes]) -> str | None:
+    """The message of these Protobuf files that most values name, of equally many the first; None where none is named.
+
+    Values of other schema ids do not count.
+    """
+    files = sorted(versions, key=lambda each: each.version)
+    names = {each.id: message_names(each) for each in files}
+    found = (_message(names[_id(value)], value) for value in values if framed(value) and _id(value) in names)
+    counted = Counter(name for name in found if name)
+    in_order = [name for each in files for name in messages(each)]
+    return max(in_order, key=counted.__getitem__) if counted else None
+
+
 def told(found: Iterable[Typed]) -> str:
     """The record types with their numbers of values, the most frequent first."""
     counted = Counter(each.name or f"schema id {each.schema_id}" for each in found).most_common(NAMED)
@@ -64,7 +78,11 @@ def _id(value: bytes) -> int:
 
 def _name(version: RegisteredSchema, value: bytes) -> str | None:
     if version.type == "PROTOBUF":
-        prefixes = message_names(version)
-        return next((prefixes[p] for p in prefixes if value.startswith(p, HEADER_SIZE)), None)
+        return _message(message_names(version), value)
     names = type_names(version)
     return names[0] if len(names) == 1 else None
+
+
+def _message(names: Mapping[bytes, str], value: bytes) -> str | None:
+    """Which of the messages the index behind the header names."""
+    return next((names[p] for p in names if value.startswith(p, HEADER_SIZE)), None)
