@@ -164,3 +164,18 @@ def test_a_protobuf_table_is_of_the_message_that_its_records_name(lakehouse, top
     send(topic, schema_id, *[b"\x00\x0a\x01d"] * 10)
     told = table.run().error["message"]
     assert "They are of other messages than shop.Order: shop.Address (10). A table is for one message" in told
+
+
+def test_a_table_that_a_wrong_message_has_made_without_rows_is_made_anew(lakehouse, topic):
+    """Given a contract that names the helper, when it is mended, then run and plan say what helps, which no approval does, and doing that loads every record."""
+    schema_id = topic.register(HELPER_FIRST, "PROTOBUF")
+    send(topic, schema_id, b"\x02\x02\x08\x01")
+    assert lakehouse.table(topic, value={"message": "shop.Address"}).run().state == "misconfigured"
+    table = lakehouse.table(topic, value={"message": "shop.Order"})
+    stopped = table.run()
+    assert (stopped.state, "It has no rows: drop it" in stopped.error["message"]) == ("schema_review", True)
+    assert any("It has no rows: drop it" in each for each in foresee(lakehouse.lake, table.contract).findings)
+    lakehouse.spark().sql(f"DROP TABLE {table.name}")
+    assert table.run().error is None
+    assert rows(table, "id") == [{"id": 1}]
+    table.holds_everything()

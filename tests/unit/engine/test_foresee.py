@@ -296,6 +296,30 @@ def test_a_table_that_no_schema_can_make_is_impossible_before_the_first_run_too(
     assert "version 2: next: " in change["reason"]
 
 
+@pytest.mark.parametrize(
+    ("rows", "kinds", "told"),
+    [(0, ["long"], True), (1, ["long"], False), (0, ["string"], False), (0, ["long", "string"], False)],
+    ids=["empty", "with rows", "that fits", "that would be made so again"],
+)
+def test_a_table_without_rows_that_fits_no_schema_is_to_be_dropped(
+    lake: Any, rows: int, kinds: list[str], *, told: bool
+) -> None:
+    """Given a table that a wrong subject has made, when the contract is mended, then the way out is no approval, which would send every record to the quarantine; where the table would be made so again it is told nothing."""
+    ledger = Ledger(cluster_id="c", topic_id="t", topic="orders", next={0: rows})
+    row = pa.struct({"id": pa.string(), "_kafka": pa.struct({"offset": pa.int64()})})
+    content = pa.Table.from_struct_array(pa.array([{"id": "1", "_kafka": {"offset": 0}}][:rows], row))
+    lake.catalog.create_namespace("shop")
+    made = lake.catalog.create_table("shop.orders", content.schema, properties={OWNED: "orders"})
+    made.append(content, snapshot_properties={LEDGER_PROPERTY: ledger.to_json()})
+    texts = [{"type": "record", "name": "R", "fields": [{"name": "id", "type": kind}]} for kind in kinds]
+    versions = tuple(RegisteredSchema(n, n, "AVRO", json.dumps(text)) for n, text in enumerate(texts, 1))
+    lake.platform.schema_registry = {"main": None}
+    lake.registry = lambda _: SimpleNamespace(versions=lambda _: versions, compatibility=lambda _: None)
+    found = foresee(lake, contract(value={}))
+    assert any(change["kind"] == "incompatible" for change in found.changes) == ("long" in kinds)
+    assert any("It has no rows: drop it" in each for each in found.findings) == told
+
+
 def test_what_column_types_do_not_tell_of_a_new_table_is_told_beside_them(lake: Any) -> None:
     """Given a decimal that becomes text, defaults that their columns do not hold and a field that is only null, when planned, then each is named once."""
     wide = {"type": "bytes", "logicalType": "decimal", "precision": 45, "scale": 3}

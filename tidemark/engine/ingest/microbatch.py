@@ -45,6 +45,7 @@ from tidemark.engine.ingest.quarantine_repair import repair
 from tidemark.engine.ingest.quarantine_rows import causes_known, exact_causes, quarantined_rows
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.readable_head import with_readable_head
+from tidemark.engine.ingest.ready import way_out_if_unfit
 from tidemark.engine.ingest.stage import Staged, stage
 from tidemark.engine.ingest.unreadable import readable_before
 from tidemark.engine.schema.event_routes import IDS_ROUTED
@@ -236,10 +237,12 @@ def _cut_before_uncovered(lake: Lake, plan: Plan, groups: list[Group]) -> None:
             g.schema_id for g in groups if g.fate == "uncovered" and g.first == offenders[g.partition]
         }
         hopeless = next_ids <= unsupported_ids(plan.contract, plan.state, plan.schemas)
+        way_out = way_out_if_unfit(plan.state, plan.schemas, parked)
         raise Stopped(
             "schema_unsupported" if hopeless else "schema_review",
             plan.contract.table,
-            f"Plan {parked.id} waits, and with it the records from offsets {offenders} on. {why}",
+            f"Plan {parked.id} waits, and with it the records from offsets {offenders} on. {why}"
+            + (f". {way_out}" if way_out else ""),
             plan=parked.id,
             topic=plan.contract.topic,
             schema_ids=ids,

@@ -12,6 +12,7 @@ from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import total, waiting
 from tidemark.domain.plan.applied import applied
 from tidemark.domain.plan.contract_record import another_type, type_before
+from tidemark.domain.plan.schema_plan import SchemaPlan
 from tidemark.domain.plan.table_plan import strayed
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
@@ -185,12 +186,14 @@ def require_bare_values_covered(contract: Contract, state: TableState, schemas: 
     gone = [f"{'.'.join(c.path)}: {c.reason}" for c in waiting_plan.changes if c.kind == "remove_column"]
     hopeless = unsupported_ids(contract, state, schemas).issuperset(lacking)
     stop: State = "schema_unsupported" if hopeless else "schema_review"
+    way_out = way_out_if_unfit(state, schemas, waiting_plan)
     raise Stopped(
         "misconfigured" if refused else stop,
         contract.table,
         f"Values carry no schema id, and the table does not fit {reading_of(contract)}. "
         f"{'; '.join((*uncovered, *gone))}. "
-        + ("Pin a version that it fits." if refused else f"Plan {waiting_plan.id} waits."),
+        + ("Pin a version that it fits." if refused else f"Plan {waiting_plan.id} waits.")
+        + (f" {way_out}" if way_out else ""),
         plan=waiting_plan.id,
         topic=contract.topic,
         schema_ids=lacking,
@@ -244,6 +247,13 @@ def way_out_if_empty(state: TableState) -> str:
         "It has no rows: drop it, and the next run makes it anew; stops that as table_missing, "
         f"tidemark accept {state.table} --first-load --reason …"
     )
+
+
+def way_out_if_unfit(state: TableState, schemas: TopicSchemas, plan: SchemaPlan) -> str:
+    """The same where columns are `incompatible` in its plan, and a table that is made now would hold them."""
+    unfit, wanted = {c.schema_id for c in plan.changes if c.kind == "incompatible"}, schemas.wanted()
+    held = {0, *(schemas.covered(wanted) if wanted else ())}  # 0: what the contract declares
+    return way_out_if_empty(state) if unfit and unfit <= held else ""
 
 
 def _lacking(contract: Contract, state: TableState, schemas: TopicSchemas) -> tuple[Difference, ...]:

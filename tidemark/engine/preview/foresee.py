@@ -18,7 +18,7 @@ from tidemark.engine.access.newest_records import newest, sampled
 from tidemark.engine.access.outages import asked, translated
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.executable_rules import unfit_rules
-from tidemark.engine.ingest.ready import way_out_if_empty, without_schema
+from tidemark.engine.ingest.ready import way_out_if_unfit, without_schema
 from tidemark.engine.marts import read_project
 from tidemark.engine.preview.sample import sample as take_sample
 from tidemark.engine.preview.survey import in_payload
@@ -111,7 +111,7 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0, rules: bool = Tr
         notes = (
             *unread,
             *_ways_of_reading(found, schemas),
-            *_without_rows(state, plan),
+            *_without_rows(state, schemas, plan),
             *_untold_order(contract, schemas),
             *_ids_in_keys(lake, contract),
             *(_in_payload(lake, contract, sample) if decoded and decoded["records"] else ()),
@@ -191,9 +191,8 @@ def _ways_of_reading(found: Foresight, schemas: TopicSchemas) -> list[str]:
     return [f"{note.path}: {note.text}" if note.path else note.text for note in told]
 
 
-def _without_rows(state: TableState, plan: SchemaPlan | None) -> list[str]:
-    declared = [c for c in plan.changes if c.kind == "incompatible" and not c.schema_id] if plan else []
-    way_out = way_out_if_empty(state) if declared else ""
+def _without_rows(state: TableState, schemas: TopicSchemas, plan: SchemaPlan | None) -> list[str]:
+    way_out = way_out_if_unfit(state, schemas, plan) if plan else ""
     return [way_out] if way_out else []
 
 
