@@ -471,11 +471,12 @@ def test_a_message_that_is_not_there_is_refused_by_name():
 
 
 def test_comments_become_column_comments_and_declared_rules_are_named():
-    text = f"{HEAD} {WELL_KNOWN} message M {{\n// of the \ud83d order\nint32 a = 1;\ngoogle.protobuf.Timestamp at = 2; message N {{\n// inner\nint32 b = 1; }} N n = 3; }}"
+    text = f"{HEAD} {WELL_KNOWN} message M {{\n// of the \ud83d order\nint32 a = 1;\ngoogle.protobuf.Timestamp at = 2; message N {{\n// inner\nint32 b = 1; }} N n = 3;\nint32 c = 4; // behind\n// above\nint32 d = 5; // not both\n}}"
     case = Case(text)
     assert case.columns.fields[0].doc == "of the ? order"
     assert "finer digits are left out" in case.columns.fields[1].doc
     assert case.columns.fields[2].type.fields[0].doc == "inner"
+    assert [field.doc for field in case.columns.fields[3:]] == ["behind", "above"]
     assert [note.path for note in case.schema.notes] == ["at"]
 
 

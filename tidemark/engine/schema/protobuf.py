@@ -178,7 +178,10 @@ class _Reader:
 
 
 def _comments(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
-    found = {tuple(place.path): place.leading_comments.strip() for place in file.source_code_info.location}
+    found = {
+        tuple(place.path): place.leading_comments.strip() or place.trailing_comments.strip()
+        for place in file.source_code_info.location
+    }
     for number, message in enumerate(file.message_type):
         prefix = f"{file.package}." if file.package else ""
         yield from _field_comments(message, prefix, (_MESSAGES, number), found)
