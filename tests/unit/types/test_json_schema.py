@@ -211,6 +211,22 @@ def test_descriptions_become_comments():
     assert [field.doc for field in found.fields[:2]] == ["of it", "B"]
 
 
+def test_what_a_property_refers_to_or_has_beside_null_describes_it():
+    """Given a definition, Connect's form of optional, a definition of itself and two that could be meant, then the one that is meant says it, unless the property does."""
+    point, described = {"$ref": "#/definitions/point"}, {"type": "string", "description": "d"}
+    parts = {
+        "a": point,
+        "b": {"oneOf": [{"type": "null"}, described]},
+        "c": {"anyOf": [point, {"type": "null"}], "description": "own"},
+        "e": {"oneOf": [described, point]},
+        "f": {"$ref": "#/definitions/loop"},
+        "g": {"allOf": [point]},
+    }
+    named = {"point": {**POINT, "description": "where"}, "loop": {"$ref": "#/definitions/loop"}}
+    found = columns(parsed({"properties": parts, "definitions": named, "additionalProperties": False}))
+    assert [field.doc for field in found.fields] == ["where", "d", "own", "", "", "where"]
+
+
 REFUSED = [
     ({"$schema": "http://json-schema.org/draft-04/schema#"}, "$schema", "drafts 7 and 2020-12 are"),
     ({"properties": {"a": {"$ref": "other.json"}}}, "a", "does not point into the document"),

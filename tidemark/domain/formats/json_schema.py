@@ -248,13 +248,26 @@ class _Reader:
         patterns = "patternProperties" in schema
         if declared:
             parts = tuple(
-                Property(name, self.node(part, (*path, name), opened), _doc(part))
+                Property(name, self.node(part, (*path, name), opened), self.doc(part))
                 for name, part in declared.items()
             )
             return Object(parts, is_open=more is not False or patterns)
         if isinstance(more, dict) and not patterns:
             return Entries(self.node(more, (*path, "value"), opened))
         return self.text(path, "an object without declared properties")
+
+    def doc(self, schema: Any, opened: tuple[str, ...] = ()) -> str:
+        """What a property says of itself, else what it refers to, or has beside null, says of it."""
+        if not isinstance(schema, dict) or _doc(schema):
+            return _doc(schema)
+        ref = schema.get("$ref")
+        if isinstance(ref, str):
+            with suppress(SchemaUnsupported):  # beside a type it is no reference that counts
+                if ref not in opened and id(schema) not in self.references.elsewhere:
+                    return self.doc(self.references.resolved(ref, ()), (*opened, ref))
+            return ""
+        parts = [part for each in _COMBINING for part in schema.get(each) or () if not _is_null(part)]
+        return self.doc(parts[0], opened) if len(parts) == 1 else ""
 
     def array(self, schema: Mapping[str, Any], path: Path, opened: tuple[str, ...]) -> Node:
         items = schema.get("items")
