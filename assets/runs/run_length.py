@@ -18,7 +18,7 @@ def run_length_of(lane: Lane, contracts: Sequence[Contract]) -> timedelta:
 
 
 def patience_of(contracts: Sequence[Contract]) -> timedelta:
-    """How long tables in an outage wait for another try that calls the lingering run of these tables away."""
+    """How long tables in trouble wait for another try that calls the lingering run of these tables away."""
     return max(OUTAGE_BACKOFF[1], run_length(timedelta(0), len(contracts), _checks(contracts)) / 4)
 
 

@@ -133,9 +133,10 @@ def _spelled(parameter: Any) -> str:
 def _states() -> str:
     about = (
         "Fine: `fresh`, `lagging`, `paused`. Outages are tried again within a minute. Every other state is a stop: it "
-        "is tried again too, after ten minutes at most (half an hour where a batch is held back) and when something "
-        "changes, but as a rule only its remedy ends it. The attempt that stopped has published nothing, and the other "
-        "tables go on; a verb that publishes in several commits says which are done."
+        "is tried again too, after ten minutes at most (half an hour where a batch is held back; longer while a run "
+        "lingers in a lane of many hundred tables) and when something changes, but as a rule only its remedy ends it. "
+        "The attempt that stopped has published nothing, and the other tables go on; a verb that publishes in several "
+        "commits says which are done."
     )
     names = {"table": "TABLE", "topic": "TOPIC", "cluster": "CLUSTER"}
     parts = [f"{_STATES}\n{_MADE}\n{about}\n"]

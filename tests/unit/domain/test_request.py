@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.cadence.request import (
     RECENT,
+    SHARED,
     Runs,
     Seen,
     Trouble,
@@ -99,6 +100,47 @@ def test_a_table_in_trouble_is_tried_again_without_tables_that_are_well():
     )
 
 
+def stopped(name, minutes, state="schema_review", failures=1, **keys):
+    """A table that stopped so long ago and looks as it did then."""
+    trouble = Trouble(state, failures, NOON - timedelta(minutes=minutes), "m")
+    return seen(name, trouble=trouble, mark="m", **keys)
+
+
+def test_stopped_tables_that_have_waited_half_their_time_are_tried_again_with_the_one_that_is_due():
+    """Given tables that stopped at other times, when the time of one has come, then its run has those of the rest that need not wait much longer, each as one that is due; not those in an outage, paused, or in hand."""
+    rest = (
+        stopped("half", 5),
+        stopped("early", 4),
+        stopped("held", 15, "quality_blocked", 3),
+        stopped("staged", 14, "quality_blocked", 3),
+        stopped("served", 6),
+        stopped("paused", 6, paused=True),
+        stopped("lost", 6, fault="store_down"),
+        seen("outage", trouble=Trouble("registry_down", 99, NOON - timedelta(seconds=59), "m"), mark="m"),
+    )
+    runs = Runs(lingering={"shop.served"})
+    asked = decision(stopped("due", 11), *rest, runs=runs)
+    assert asked.tables == ("shop.due", "shop.half", "shop.held")
+    assert set(asked.due) == set(asked.tables)
+    assert decision(*rest, runs=runs).tables == ()
+    late = seen("late", ago=100)
+    assert decision(late, *rest, runs=runs).tables == ("shop.late",), "stopped tables alone call one another"
+
+
+def test_many_stopped_tables_ask_for_as_many_runs_as_one():
+    """Given 10 tables that stopped at moments of their own, when they are tried again in vain for an hour, then soon all at once."""
+    failed = {f"t{n}": NOON - timedelta(minutes=n) for n in range(10)}
+    asked = []
+    for tick in range(0, 3600, 5):
+        now = NOON + timedelta(seconds=tick)
+        tables = [seen(t, trouble=Trouble("schema_review", 1, at, "m"), mark="m") for t, at in failed.items()]
+        if found := ask(tables, Runs(), now).tables:
+            asked.append(len(found))
+            failed |= {table.removeprefix("shop."): now + timedelta(seconds=10) for table in found}
+    assert len(asked) <= 8
+    assert asked[2:] == [10] * len(asked[2:])
+
+
 def test_a_paused_table_is_never_asked_for():
     asked = decision(seen(ago=1000, paused=True))
     assert (asked.tables, asked.reason) == ((), "shop.orders: paused")
@@ -130,8 +172,19 @@ def test_every_trouble_is_tried_again_within_ten_minutes_and_an_outage_within_on
         assert wait <= timedelta(minutes=1)
     assert wait <= backoff(Trouble(state, failures + 1, NOON))
     patient = backoff(Trouble(state, failures, NOON), timedelta(hours=1))
-    assert patient == wait or (state in OUTAGES and wait < patient <= timedelta(hours=1))
+    assert patient == wait or (state not in SHARED and wait < patient <= timedelta(hours=1))
     assert why_not_asked(seen(trouble=Trouble(state, failures, NOON - wait)), NOON) is None
+
+
+def test_a_stopped_table_calls_the_run_of_a_very_large_lane_away_less_often_until_it_changes():
+    """Given a lane whose results may be told every half hour, then a stop is tried again after ten minutes, later as often, and at once when something about it changes."""
+    half_an_hour = timedelta(minutes=30)
+    waits = [backoff(Trouble("schema_review", n, NOON), half_an_hour) for n in (1, 2, 3, 99)]
+    assert [each / timedelta(minutes=1) for each in waits] == [10, 20, 30, 30]
+    again = Trouble("schema_review", 99, NOON - timedelta(minutes=20), "m")
+    assert decision(seen(trouble=again, mark="m", patience=half_an_hour)).tables == ()
+    assert decision(seen(trouble=again, mark="n", patience=half_an_hour)).tables == ("shop.orders",)
+    assert decision(seen(trouble=again, mark="m")).tables == ("shop.orders",), "while no run lingers"
 
 
 def test_a_topic_that_began_with_bad_records_is_tried_again_soon_and_then_ever_more_rarely():

@@ -2,7 +2,8 @@
 
 A table in trouble is asked for again when something about it changed, else after its backoff: short and
 doubling for outages (they heal by themselves), long for stop states (a person or a fix resolves them), doubling
-as well where the next record may be the one that fits.
+as well where the next record may be the one that fits. A run that tries again takes the other stopped tables along
+whose time is half over: soon all have one clock, and many stops call a lingering run away as often as one does.
 """
 
 import hashlib
@@ -23,7 +24,7 @@ RUN_START = timedelta(seconds=10)
 RECENT = timedelta(hours=1)
 """A table with lag this recently joins the run, so its next records find a run already lingering."""
 OUTAGE_BACKOFF = (timedelta(seconds=5), timedelta(minutes=1))
-"""First and longest wait; `Seen.patience` replaces the longest where a retry would end a lingering run."""
+"""First and longest wait; `Seen.patience` is the longest where it is longer, for a retry would end a lingering run."""
 SHARED: frozenset[State] = frozenset({"catalog_down", "spark_down", "store_down"})
 """Outages of what all tables need: a run still at work shows that they are over, so no `patience` applies."""
 FAILED_BACKOFF = (timedelta(seconds=10), timedelta(minutes=10))
@@ -54,7 +55,7 @@ class Seen:
     `committed` None: not known yet, or never loaded (`exists` false). `fault`: the state that reading the table or its
     topic ended in, or `lagging` for a correction, which offsets do not show. `topic_id`: the beginning of the
     ledger's. `tried`: when the last run that had the table ended. `active`: when records last waited. `patience`: the
-    longest backoff of an outage of some tables alone.
+    longest backoff of any trouble but a shared outage is at least this.
     """
 
     contract: Contract
@@ -122,13 +123,14 @@ def backoff(trouble: Trouble, patience: timedelta = OUTAGE_BACKOFF[1]) -> timede
     first, longest = STOP_BACKOFF
     if trouble.state in OUTAGES:
         first, longest = OUTAGE_BACKOFF
-        longest = longest if trouble.state in SHARED else patience
     elif trouble.state == "failed":
         first, longest = FAILED_BACKOFF
     elif trouble.state == "misconfigured":
         first, longest = UNFIT_BACKOFF
     elif trouble.state in HELD_BACK:
         first, longest = HELD_BACKOFF
+    if trouble.state not in SHARED:
+        longest = max(longest, patience)
     for _ in range(1, trouble.failures):
         if first >= longest:
             break
@@ -207,7 +209,8 @@ def why_another_topic(topic: Topic | None, topic_id: str | None, committed: Offs
 def ask(tables: Iterable[Seen], runs: Runs, now: datetime) -> Ask:
     """What to request: the due tables that no run works on, and with them those that records may soon reach.
 
-    A run that tries tables in trouble again is theirs alone.
+    A run that tries tables in trouble again is theirs alone. Where it tries a stopped one, others that have stopped are
+    due with it once they have waited half their time.
     """
     everything = list(tables)
     verdicts = {seen.table: verdict(seen, now) for seen in everything}
@@ -216,7 +219,8 @@ def ask(tables: Iterable[Seen], runs: Runs, now: datetime) -> Ask:
         held = f"waits for run {runs.waits_for}, which ends when it has caught up"
         why = held if runs.waits_for else "is about to start"
         return Ask((), (), f"run {runs.starting} {why}", lags)
-    due = [t for t, each in verdicts.items() if each.due and t not in runs.kept and t not in runs.lingering]
+    free = [each for each in everything if each.table not in runs.kept and each.table not in runs.lingering]
+    due = [each.table for each in free if verdicts[each.table].due]
     if not due:
         return Ask((), (), _why_not(everything, verdicts, runs, now), lags)
     troubled = {seen.table for seen in everything if seen.trouble or seen.fault}
@@ -224,7 +228,20 @@ def ask(tables: Iterable[Seen], runs: Runs, now: datetime) -> Ask:
     if troubled.issuperset(due):
         along = set()  # their run ends as soon as they stop again: nobody else is drawn into it
     reasons = first_reasons(due, lambda table: f"{table}: {verdicts[table].reason}")
+    if any(_stopped(each) and verdicts[each.table].due for each in free):
+        due += [each.table for each in free if not verdicts[each.table].due and _half_waited(each, now)]
     return Ask(tuple(sorted({*due, *along})), tuple(due), "; ".join(reasons), lags)
+
+
+def _stopped(seen: Seen) -> bool:
+    return seen.trouble is not None and seen.trouble.state not in OUTAGES
+
+
+def _half_waited(seen: Seen, now: datetime) -> bool:
+    trouble = seen.trouble
+    if trouble is None or not _stopped(seen) or seen.paused or seen.fault in OUTAGES:
+        return False
+    return now - trouble.failed_at >= backoff(trouble, seen.patience) / 2
 
 
 def _soon(seen: Seen, now: datetime) -> bool:
