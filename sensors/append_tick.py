@@ -45,14 +45,22 @@ class AppendTick(Tick):
                 entry.unseen = (entry.unseen or self.now) if unanswered else None
 
     def _described(self) -> Sequence[tuple[str, Mapping[str, Topic | Outage | Stopped] | Outage | Stopped]]:
-        """Topics by cluster, asked at once: one that does not answer takes ten seconds."""
+        """Topics by cluster, asked at once: one that does not answer takes ten seconds.
+
+        Where a table was never loaded, the whole of its topic is asked for: of one whose records have expired nothing
+        waits, whatever its end says.
+        """
         by_cluster: dict[str, set[str]] = defaultdict(set)
         for contract in self.contracts:
             by_cluster[contract.cluster].add(contract.topic)
+        unmade = {each.topic for each in self.contracts if not self.cache.entry(each.table).exists}
 
         def describe(cluster: str) -> Mapping[str, Topic | Outage | Stopped] | Outage | Stopped:
+            topics = by_cluster[cluster]
             try:
-                return self.lake.kafka(cluster).describe_each(sorted(by_cluster[cluster]), whole=False)
+                kafka = self.lake.kafka(cluster)
+                found = kafka.describe_each(sorted(topics - unmade), whole=False)
+                return found | kafka.describe_each(sorted(topics & unmade)) if topics & unmade else found
             except (Outage, Stopped) as error:
                 return error
 

@@ -153,6 +153,29 @@ def test_a_new_table_is_loaded_at_once_even_from_an_empty_topic(tick, lake):
     assert tables_of(request) == ["web/clicks"]
 
 
+def test_a_topic_whose_records_have_all_expired_is_tried_as_rarely_as_an_empty_one(
+    lake, instance, monkeypatch
+):
+    """Given a topic that ends at 100 and holds nothing, when a run could make no table of it, then none is asked for again soon, until a record comes."""
+    (clicks,) = (each for each in lake.configuration.contracts if each.table == "web.clicks")
+    del lake.tables["web.clicks"]
+    cache, began, end = Cache(), datetime.now(UTC), {0: 100}
+
+    def describe_each(topics, whole=True):
+        return {name: Topic(name, "main", "id", {0: 100} if whole else end, end, end) for name in topics}
+
+    def asked(**after):
+        now = began + timedelta(**after)
+        return AppendTick(lake, instance, "default", Lane(), [clicks], cache, now).decide().tables
+
+    monkeypatch.setattr(lake, "kafka", lambda _: SimpleNamespace(describe_each=describe_each))
+    assert asked(minutes=0) == ("web.clicks",)
+    cache.entry("web.clicks").tried = began
+    assert asked(minutes=2) == asked(minutes=9) == ()
+    end[0] = 101
+    assert asked(minutes=9, seconds=5) == ("web.clicks",)
+
+
 def test_no_run_is_requested_that_could_not_read_its_contracts(tick, lake, where):
     """Given a contract that is broken on disk, or gone, when records wait, then no run is asked for that would die of it, and the reason says what to do."""
     tick()

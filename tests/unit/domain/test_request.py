@@ -230,6 +230,15 @@ def test_a_topic_with_nothing_to_load_does_not_start_a_run_at_every_tick():
     assert decision(filled).tables == ("shop.orders",)
 
 
+def test_a_topic_whose_records_have_all_expired_has_nothing_to_load():
+    """Given a table that was tried in vain, whatever the end of its topic is, then it waits for records beyond the log start."""
+    for log_start in (5, 4):
+        expired = Topic("orders", "c", "t", {0: log_start}, {0: 5}, {0: 5})
+        asked = decision(Seen(contract(), expired, None, exists=False, tried=NOON - timedelta(minutes=2)))
+        assert bool(asked.tables) is (log_start < 5)
+        assert asked.lags["shop.orders"].records == 5 - log_start
+
+
 def test_one_partition_that_ends_before_the_ledger_is_another_topic():
     """Given two partitions, when one has fewer records than were read, however many the other has, then a run
     is to name it."""

@@ -233,6 +233,32 @@ def test_a_quiet_lane_lets_the_run_end_after_linger():
     assert timedelta(seconds=30) <= world.at - NOON <= timedelta(seconds=35)
 
 
+@pytest.mark.parametrize("seen", [None, {"shop.orders": NOON}], ids=["due", "taken along"])
+def test_a_topic_of_which_no_table_can_be_made_is_tried_once_until_records_come(seen):
+    """Given a topic whose records have all expired and that has no schema, then a run tries it once, lingers as over any that is level, and knows no offsets of a table that is not there; a record that comes is loaded."""
+    world, tried = World(), []
+    world.ends["orders"] = 100
+    original, batch = world.rest, world.microbatch
+
+    def microbatch(contract):
+        tried.append(contract.table)
+        return batch(contract) if world.ends["orders"] > 100 else None
+
+    def rest(busy, stop, seconds):
+        original(busy, stop, seconds)
+        if arrives and world.at >= arrives:
+            world.ends["orders"] = 101
+
+    world.microbatch, world.rest, arrives = microbatch, rest, None
+    [outcome], _ = run(world, [contract("orders", target_lag="10s")], seen=seen)
+    assert len(tried) == 1
+    assert world.at - NOON < timedelta(seconds=45)
+    assert (outcome.next, outcome.lag_records, outcome.commits) == ({}, 0, 0)
+    world.at, arrives = NOON, NOON + timedelta(seconds=20)
+    [outcome], _ = run(world, [contract("orders", target_lag="10s")], seen=seen)
+    assert (len(tried), outcome.commits) == (3, 1)
+
+
 def test_records_that_come_while_the_run_lingers_are_published_within_their_target():
     world = World()
     world.ends["orders"] = 5

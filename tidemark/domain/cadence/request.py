@@ -78,9 +78,10 @@ class Seen:
         return self.contract.table
 
     def lag(self, now: datetime) -> Lag:
-        """By the sightings of earlier ticks."""
+        """By the sightings of earlier ticks. For a first load waits what the topic still holds."""
         end = self.topic.end if self.topic else {}
-        return measure(self.committed or {}, end, self.sightings, now)
+        start = self.topic.log_start if self.topic and not self.exists else {}
+        return measure(self.committed or start, end, self.sightings, now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,8 +181,7 @@ class _Run:
         due = [each for each in self.tables if each.verdict(now).due]
         due.sort(key=lambda each: each.turn(now), reverse=True)
         for each in due[:free]:
-            each.begun = now
-            each.working = self.pool.submit(self._step, each.contract, batch=not each.asks_first)
+            each.working = self.pool.submit(self._step, each.contract, batch=each.begins(now))
 
     def _step(self, contract: Contract, *, batch: bool) -> Commit | Standing:
         """In a worker: a batch, or where the table stands when there is none to make."""

@@ -56,6 +56,10 @@ class Serving:
     """The newest record time of its commits."""
     begun: datetime | None = None
     """When its last batch, or look at where it stands, began."""
+    met: Offsets = field(default_factory=dict)
+    """Where its topic ended when its last batch began."""
+    loaded: bool = True
+    """False once it is known that the table was never loaded."""
     working: "Future[Commit | Standing] | None" = None
     reported_at: datetime | None = None
     reported: int = 0
@@ -124,6 +128,14 @@ class Serving:
         """The table says where it stands before a batch is made: what waits there may not be due."""
         return self.committed is None and self.first_seen is not None and not self.failures
 
+    def begins(self, now: datetime) -> bool:
+        """It has its turn; returns whether a batch is to be made, or else it only says where it stands."""
+        self.begun = now
+        batch = not self.asks_first
+        if batch and self.topic is not None:
+            self.met = dict(self.topic.end)
+        return batch
+
     def idle(self, now: datetime) -> bool:
         """Nothing waits and nothing is under way."""
         if self.over:
@@ -139,13 +151,15 @@ class Serving:
         """A batch went through."""
         self.done = self.done.plus(commit)
         self.table_clock = later(self.table_clock, commit.max_timestamp)
+        self.loaded = True
         self._stands_at(commit.next)
 
     def stands(self, standing: Standing) -> None:
-        """No batch was made: believe the table."""
+        """No batch was made: believe the table. Where none could be made of what a topic held, nothing of it waits."""
         self.paused = standing.paused
+        self.loaded = standing.committed is not None
         self.topic_id = self.topic.topic_id if self.topic else self.topic_id
-        self._stands_at(standing.committed or {})
+        self._stands_at(self.met if standing.committed is None else standing.committed)
 
     def failed(self, error: Exception, now: datetime) -> None:
         """An outage is tried again a few times, everything else ends the table's part of the run."""
@@ -157,13 +171,14 @@ class Serving:
 
     def so_far(self, now: datetime) -> Outcome:
         """What the run did to the table until now, without asking anyone."""
+        committed = dict(self.committed or {}) if self.loaded else {}
         lag = self.lag(now)
         late = lag.seconds > self.contract.target_lag.total_seconds()
         return replace(
             self.done,
             state="lagging" if late else "fresh",
-            from_={**(self.committed or {}), **self.done.from_},
-            next=dict(self.committed or {}),
+            from_={**committed, **self.done.from_},
+            next=committed,
             seconds=(now - self.started).total_seconds(),
             lag_records=lag.records,
             table_clock=self.table_clock,
