@@ -81,9 +81,10 @@ class World(Clock):
             raise trouble.pop(0) if isinstance(trouble, list) else trouble
         start = self.committed.get(contract.table, {0: 0})
         end = min(int(self.ends[contract.topic]), start[0] + contract.ingest.max_records)
-        self.committed[contract.table] = {0: end}
         if end == start[0] or contract.table in self.paused:
+            self.committed[contract.table] = start
             return None
+        self.committed[contract.table] = {0: end}
         count = Counts(end - start[0], end - start[0])
         self.commits.append(((self.at - NOON).total_seconds(), contract.table, count.read))
         return one_commit(
@@ -495,6 +496,55 @@ def test_a_paused_table_is_left_alone_and_the_others_are_served():
     world.paused = {"shop.one"}
     run(world, [contract("one"), contract("two")])
     assert {t for _, t, _ in world.commits} == {"shop.two"}
+    assert world.at - NOON < timedelta(seconds=35)
+
+
+def test_a_lane_whose_only_table_is_paused_lets_the_run_end():
+    world = World(growth={"one": 1})
+    world.ends, world.paused = {"one": 5}, {"shop.one"}
+    run(world, [contract("one")])
+    assert world.at - NOON < timedelta(seconds=5)
+
+
+def test_a_table_that_is_resumed_while_a_run_goes_on_is_served_again_within_seconds():
+    """Given two busy tables, when one is paused for half a minute, then the run that goes on for the other publishes it within ten seconds of its resumption, however far off its target, and asks for no more until then than how it stands."""
+    world = World(growth={"one": 10, "two": 10})
+    world.ends, asked = {"one": 0, "two": 0}, []
+    original, standing = world.rest, world.standing
+
+    def rest(busy, stop, seconds):
+        original(busy, stop, seconds)
+        world.paused = {"shop.one"} if 10 <= (world.at - NOON).total_seconds() < 40 else set()
+
+    world.rest = rest
+    world.standing = lambda each: asked.append(each.table) or standing(each)
+    tables = [contract("one", target_lag="15s"), contract("two", target_lag="5s")]
+    run(world, tables, rules=lane(max_run="1m"))
+    at = [seconds for seconds, table, _ in world.commits if table == "shop.one"]
+    assert 40 <= at[0] <= 51
+    assert asked.count("shop.one") <= 6
+
+
+def test_a_quiet_table_that_is_taken_back_is_read_again_by_the_run_that_serves_it():
+    """Given a run that goes on for another table, when a quiet one is rolled back, which no offset shows, then it is seen within a minute or so, with few looks at the quiet ones."""
+    world = World(growth={"busy": 10})
+    world.ends, looked = {"busy": 0, "quiet": 5, "level": 5}, []
+    original, standing = world.rest, world.standing
+
+    def rest(busy, stop, seconds):
+        original(busy, stop, seconds)
+        if taken_back and world.at - NOON > timedelta(seconds=20):
+            world.committed["shop.quiet"] = taken_back.pop()
+
+    taken_back = [{0: 0}]
+    world.rest = rest
+    world.standing = lambda each: looked.append(each.table) or standing(each)
+    tables = [contract("busy", target_lag="5s"), contract("quiet", target_lag="10m"), contract("level")]
+    run(world, tables, rules=lane(max_run="5m"))
+    at = [seconds for seconds, table, _ in world.commits if table == "shop.quiet"]
+    assert len(at) == 2
+    assert 20 <= at[1] <= 65
+    assert looked.count("shop.level") <= 6
 
 
 def test_a_topic_that_was_made_anew_is_noticed_though_it_holds_less_than_the_ledger():

@@ -19,7 +19,7 @@ from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import TidemarkError, error_fields
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.outcome import Commit, Outcome
-from tidemark.engine.lane.served_table import Serving, Standing
+from tidemark.engine.lane.served_table import QUIET_LOOK, Serving, Standing
 
 STEP = timedelta(seconds=1)
 """The longest wait between two looks at the stop flag."""
@@ -253,8 +253,9 @@ def serve(  # noqa: PLR0913 - what it does, its limits, and its ways out
     now = clock.now()
     with _workers(work, lane, clock) as workers:
         seen, results = first_seen or {}, last_results or {}
+        quiet_look = max(QUIET_LOOK, timedelta(seconds=len(contracts)))  # one a second of all tables at most
         tables = [
-            Serving(each, now, seen.get(each.table), _missed(results.get(each.table), now, lane))
+            Serving(each, now, seen.get(each.table), _missed(results.get(each.table), now, lane), quiet_look)
             for each in longest_without(contracts, results)
         ]
         yield from _Run(work, tables, lane, report_every, called_away, log, clock, workers, now).serve()

@@ -11,12 +11,16 @@ from tidemark.domain.cadence.lag import DueVerdict, Lag, Sighting, due_verdict, 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, TidemarkError
 from tidemark.domain.ledger.guard import Topic
-from tidemark.domain.ledger.offsets import Offsets
+from tidemark.domain.ledger.offsets import Offsets, waiting
 from tidemark.domain.outcome import Commit, Outcome
 from tidemark.domain.times import later
 
 PATIENCE = 3
 """Attempts that an outage costs before the run gives the table up; the sensor's backoff takes over then."""
+PAUSED_LOOK = timedelta(seconds=10)
+"""So often a paused table is asked whether it was resumed."""
+QUIET_LOOK = timedelta(minutes=1)
+"""So often one in which nothing waits is asked whether it was taken back, which no offset shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class Serving:
     """When the oldest record that may wait was first seen, by whoever asked for the run; None: not known."""
     missed: float = 0
     """How many runs have gone by since one had a result for it."""
+    quiet_look: timedelta = QUIET_LOOK
+    """That, or longer in a run of many tables."""
     committed: Offsets | None = None
     topic: Topic | None = None
     topic_id: str | None = None
@@ -61,6 +67,8 @@ class Serving:
     loaded: bool = True
     """False once it is known that the table was never loaded."""
     working: "Future[Commit | Standing] | None" = None
+    resting: bool = False
+    """Its last turn was one of a table in which nothing was to be done."""
     reported_at: datetime | None = None
     reported: int = 0
 
@@ -69,7 +77,7 @@ class Serving:
 
     @property
     def over(self) -> bool:
-        """Nothing more is done for this table in this run."""
+        """Nothing more is done for this table in this run, unless it is resumed."""
         return self.error is not None or self.paused
 
     def saw(self, topic: Topic | None, now: datetime) -> None:
@@ -107,16 +115,17 @@ class Serving:
         return first, self.missed if first and self.first_seen is None else 0, self.urgency(now)
 
     def verdict(self, now: datetime) -> DueVerdict:
-        """Whether a batch should be made now."""
-        if self.over or self.working:
+        """Whether the table should have its turn now."""
+        if self.error or self.working:
             return DueVerdict(due=False, reason="served or over")
+        if (rests := self._rests) is not None:
+            asked = self.begun is not None and now - self.begun >= rests
+            return DueVerdict(due=asked, reason="paused" if self.paused else "caught up")
         if self.retry_at is not None:
             return DueVerdict(due=now >= self.retry_at, reason=f"attempt {self.failures + 1}")
         if self.committed is None or self.topic is None:
             return DueVerdict(due=True, reason="first look")
-        if self.topic.topic_id != self.topic_id or any(
-            end < self.committed.get(p, 0) for p, end in self.topic.end.items()
-        ):
+        if self._another_topic(self.topic, self.committed):
             return DueVerdict(due=True, reason="the topic is not what it was")
         contract = self.contract
         return due_verdict(
@@ -130,18 +139,34 @@ class Serving:
 
     def begins(self, now: datetime) -> bool:
         """It has its turn; returns whether a batch is to be made, or else it only says where it stands."""
-        self.begun = now
-        batch = not self.asks_first
+        self.begun, self.resting = now, self._rests is not None
+        batch = not (self.resting or self.asks_first)
         if batch and self.topic is not None:
             self.met = dict(self.topic.end)
         return batch
 
+    @property
+    def _rests(self) -> timedelta | None:
+        """How long after its turn a table has the next one in which nothing is to be done; None for any other."""
+        if self.paused:
+            return PAUSED_LOOK
+        if self.retry_at is not None or self.topic is None or self.committed is None:
+            return None
+        if waiting(self.committed, self.topic.end) or self._another_topic(self.topic, self.committed):
+            return None
+        return self.quiet_look
+
+    def _another_topic(self, topic: Topic, committed: Offsets) -> bool:
+        return topic.topic_id != self.topic_id or any(
+            end < committed.get(p, 0) for p, end in topic.end.items()
+        )
+
     def idle(self, now: datetime) -> bool:
-        """Nothing waits and nothing is under way."""
+        """Nothing waits and nothing is under way but a look at where it stands."""
         if self.over:
             return True
         return (
-            not self.working
+            (not self.working or self.resting)
             and self.retry_at is None
             and self.committed is not None
             and not self.lag(now).records
@@ -155,11 +180,20 @@ class Serving:
         self._stands_at(commit.next)
 
     def stands(self, standing: Standing) -> None:
-        """No batch was made: believe the table. Where none could be made of what a topic held, nothing of it waits."""
+        """No batch was made: believe the table. Where none could be made of what a topic held, nothing of it waits.
+
+        What waits in a table that was resumed or taken back has done so for long: a batch is due at once.
+        """
+        committed = self.met if standing.committed is None else standing.committed
+        resumed = self.paused and not standing.paused
+        again = resumed or bool(waiting(committed, self.committed or {}))
         self.paused = standing.paused
         self.loaded = standing.committed is not None
-        self.topic_id = self.topic.topic_id if self.topic else self.topic_id
-        self._stands_at(self.met if standing.committed is None else standing.committed)
+        if self.topic and not self.resting:  # only a batch looks whether it may go on with another topic
+            self.topic_id = self.topic.topic_id
+        self._stands_at(committed)
+        if again:
+            self.committed = self.first_seen = None
 
     def failed(self, error: Exception, now: datetime) -> None:
         """An outage is tried again a few times, everything else ends the table's part of the run."""
