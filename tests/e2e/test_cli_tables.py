@@ -80,6 +80,9 @@ def test_topics_that_match_a_pattern_are_found_by_the_commands_themselves(lakeho
         return Table(lakehouse, topic, f"proof.{family}_{name}")
 
     first, second = comes("a", range(5)), comes("b", range(7))
+    code, refusal = cli(lakehouse, "new", first.topic.name)
+    assert (code, f"it makes {first.name}" in refusal["error"]["message"]) == (2, True)
+    assert not (lakehouse.contracts / f"{first.topic.name}.yaml").exists()
     code, planned = cli(lakehouse, "plan")
     assert (code, {each["table"] for each in planned} >= {first.name, second.name}) == (0, True)
     third = comes("c", range(9))

@@ -11,6 +11,7 @@ import yaml
 
 import tidemark
 from tidemark.cli.border import FINDING
+from tidemark.cli.contracts import load_contracts
 from tidemark.cli.output import console, number, print_json
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.expansion import stands_in_the_way
@@ -18,7 +19,7 @@ from tidemark.domain.config.naming import is_topic
 from tidemark.domain.errors import Refused
 from tidemark.domain.plan.proposal import Proposal, Reason, propose
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.config.configuration import load_from_environment, places
+from tidemark.engine.config.configuration import places
 from tidemark.engine.preview.survey import survey
 from tidemark.engine.whole_file import written_aside
 
@@ -37,7 +38,7 @@ def new(topic: str, *, cluster: str | None, sample: int, dry_run: bool, as_json:
             f"{topic!r} is not a topic name: letters, digits, dot, _ and -, at most 249",
             next_step="name a topic of the cluster",
         )
-    configuration = load_from_environment()
+    configuration = load_contracts()
     inherited = configuration.defaults
     where = cluster or inherited.get("cluster", "main")
     taken = [c.table for c in configuration.contracts if (c.topic, c.cluster) == (topic, where)]

@@ -12,6 +12,7 @@ from tidemark.cli.new import beside, file_name, schema_line
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
 from tidemark.domain.plan.proposal import Seen, Sizes, propose
+from tidemark.engine.access.kafka import KafkaAdmin
 from tidemark.engine.config.configuration import load
 
 
@@ -85,6 +86,32 @@ def test_what_is_written_is_read_as_it_was_surveyed_beneath_the_defaults(tmp_pat
     [contract] = load(tmp_path / "platform.yaml", contracts, environ={}, home=tmp_path / "home").contracts
     assert (contract.cluster, contract.value.format) == ("eu", "registry")
     assert "cluster" not in (contracts / "orders.yaml").read_text()
+
+
+def test_a_topic_that_a_pattern_takes_has_a_contract_already(tmp_path, monkeypatch):
+    """Given a pattern and a home that knows no topics yet, when a contract for a topic is asked for, then Kafka is asked first: what the pattern takes gets no second one, any other topic does."""
+    contracts = tmp_path / "contracts"
+    contracts.mkdir()
+    monkeypatch.setenv("TIDEMARK_CONFIG", str(tmp_path / "platform.yaml"))
+    monkeypatch.setenv("TIDEMARK_CONTRACTS", str(contracts))
+    monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "home"))
+    (tmp_path / "platform.yaml").write_text(
+        'kafka: {main: {bootstrap.servers: "127.0.0.1:1"}}\n'
+        "catalog: {type: rest, uri: 'http://c'}\nspark: {remote: 'sc://s:1'}\n"
+        "schema_registry: {main: {url: 'http://r'}}\n"
+    )
+    (contracts / "shop.yaml").write_text("topics: '^shop[.](?P<name>.*)$'\ntable: shop.{name}\n")
+    monkeypatch.setattr(KafkaAdmin, "topics", lambda _: {"shop.orders": 1, "clicks": 1})
+    monkeypatch.setattr(
+        new, "survey", lambda *_: Seen("clicks", "lake.clicks", "main", {}, None, Sizes(1, 1, 1))
+    )
+    told = CliRunner().invoke(app, ["new", "shop.orders", "--json"])
+    assert told.exit_code == 2, told.output
+    assert "topic shop.orders has a contract already: it makes shop.orders" in told.output
+    assert [each.name for each in contracts.iterdir()] == ["shop.yaml"]
+    told = CliRunner().invoke(app, ["new", "clicks"])
+    assert told.exit_code == 0, told.output
+    assert {each.name for each in contracts.iterdir()} == {"shop.yaml", "clicks.yaml"}
 
 
 @pytest.mark.parametrize(
