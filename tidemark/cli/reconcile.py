@@ -114,10 +114,10 @@ def _remarks(found: Reconciliation, topic: str) -> None:
                 f"partition {each.partition}: Kafka no longer has offsets {found.start[each.partition]} to "
                 f"{each.start - 1}; rows below {each.start} were looked through for duplicates only"
             )
-        if each.skipped and not each.told:
+        if each.doubtful:
             say.print(
-                f"partition {each.partition}: {counted(each.skipped, 'record')} without a row, skipped or lost: the "
-                "receipts that tell how many were skipped have expired"
+                f"partition {each.partition}: {counted(each.doubtful, 'record')} without a row, skipped or lost: the "
+                "receipts that tell how many were skipped have expired, or count records too that are gone by now"
             )
         if each.unknown:
             why = _EXPLAINED[found.compacted]

@@ -1,6 +1,8 @@
 """Every offset in exactly one place: the arithmetic of reconcile against a plain count."""
 
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +12,12 @@ from hypothesis import strategies as st
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tidemark.cli.reconcile import _remarks
+from tidemark.domain.ledger.fate import Batch
+from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.verify.marks import (
     FEW,
+    OLD,
     QUARANTINED,
     RECORD,
     ROW,
@@ -22,6 +27,7 @@ from tidemark.engine.verify.marks import (
     inside,
     mark,
     runs,
+    split,
     windows,
 )
 from tidemark.engine.verify.reconcile import Reconciliation
@@ -50,7 +56,8 @@ def count(
             mark(marks, 10, np.array(part, dtype=np.int64), bit)
     made = Count(0, start, 40)
     made.add(marks, 10)
-    made.settle(skipped, counted)
+    batch = Batch(10, 40, Counts(skipped=skipped, tombstones=counted))
+    made.settle([batch], batch.counts, 10)
     return made
 
 
@@ -145,15 +152,103 @@ def test_a_compaction_that_nobody_could_ask_about_explains_nothing() -> None:
     assert made.as_json(compacted=None)["never_committed"] == [[12, 13]]
 
 
-@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("doubtful", [0, 1])
 def test_skips_that_the_ledger_cannot_place_are_told_as_possible_losses(
-    capsys: pytest.CaptureFixture[str], *, told: bool
+    capsys: pytest.CaptureFixture[str], doubtful: int
 ) -> None:
     made = count(values=[10, 11], tombstones=[], rows=[10], quarantined=[], skipped=5)
-    made.told = told
+    made.doubtful = doubtful
     _remarks(Reconciliation("shop.orders", 0, {0: 10}, (made,), (), 0, False, 1.0, 1.0), "orders")
     said = "partition 0: 1 record without a row, skipped or lost: the receipts" in capsys.readouterr().err
-    assert said is not told
+    assert said == bool(doubtful)
+
+
+def settled(
+    batches: list[Batch], *, rows: list[int], old: list[int], most: int, start: int = 0, **how: Any
+) -> Count:
+    """Offsets 0 to 39 are records of a topic whose first load began at 0, `old` of them beyond retention."""
+    marks = np.zeros(40, dtype=np.uint8)
+    for offsets, bit in (([*range(start, 40)], RECORD), (old, OLD), (rows, ROW)):
+        mark(marks, 0, np.array(offsets, dtype=np.int64), bit)
+    made = Count(0, start, 40)
+    made.add(marks, 0)
+    made.settle(batches, Counts(skipped=most), 0, **how)
+    return made
+
+
+def test_a_lost_row_is_a_gap_whatever_was_skipped_in_other_batches() -> None:
+    """Given a batch whose skipped records are old by now, one with skips that are there, and one that skipped nothing, when a row of the last is lost, then it alone is a gap; one of the batch with skips is told among them."""
+    batches = [Batch(a, a + 10, Counts(skipped=n)) for a, n in ((0, 10), (10, 4), (20, 0), (30, 0))]
+    young = [*range(10, 16), *range(20, 40)]
+    sound = settled(batches[1:], rows=young, old=[*range(10)], most=14)
+    assert (sound.gaps, sound.skipped, sound.doubtful) == ([], 4, 0)
+    lost = settled(batches[1:], rows=[o for o in young if o != 25], old=[*range(10)], most=14)
+    assert (lost.gaps, lost.skipped, lost.doubtful) == ([(25, 26)], 4, 0)
+    among = settled(batches[1:], rows=[o for o in young if o != 12], old=[*range(10)], most=14)
+    assert (among.gaps, among.skipped) == ([(12, 13), (16, 20)], 0)
+
+
+@pytest.mark.parametrize(
+    ("how", "doubtful"),
+    [
+        ({}, 0),
+        ({"old": [10]}, 4),
+        ({"old": [9]}, 0),
+        ({"start": 11}, 4),
+        ({"start": 10}, 0),
+        ({"compacted": True}, 4),
+        ({"compacted": None}, 4),
+        ({"once": False, "start": 10}, 4),
+        ({"once": False}, 0),
+    ],
+)
+def test_skips_are_told_for_certain_where_all_of_their_batch_was_looked_at(
+    how: dict[str, Any], doubtful: int
+) -> None:
+    """Given a batch that counts no more skips than are found, when Kafka, retention or compaction has taken records that it may have counted, or a replay has counted some again, then nobody can say that none is lost; where the whole epoch is there its totals say it."""
+    given = {"old": [], **how}
+    batches = [
+        Batch(0, 10, Counts()),
+        Batch(10, 20, Counts(skipped=4), given.pop("once", True)),
+        Batch(20, 40, Counts()),
+    ]
+    first, old = given.get("start", 0), given["old"]
+    rows = [o for o in (*range(first, 16), *range(20, 40)) if o not in old]
+    found = settled(batches, rows=rows, most=4, **given)
+    assert (found.gaps, found.skipped, found.doubtful) == ([], 4, doubtful)
+
+
+def test_what_expired_receipts_had_read_is_explained_by_what_the_other_batches_leave_of_the_totals() -> None:
+    """Given one batch whose receipt is left, when as many are missing before it as the epoch has skipped besides, then they may be skips; one more and they are gaps, however few of the batch's own are found."""
+    left = [Batch(20, 40, Counts(skipped=5))]
+    rows = [*range(17), *range(20, 38)]
+    found = settled(left, rows=rows, old=[], most=5)
+    assert (found.gaps, found.skipped, found.doubtful) == ([], 5, 0)
+    found = settled(left, rows=rows, old=[], most=5, start=1)
+    assert (found.gaps, found.skipped, found.doubtful) == ([], 5, 3)
+    found = settled(left, rows=rows, old=[], most=4)
+    assert (found.gaps, found.skipped) == ([(17, 20)], 2)
+
+
+def test_rows_that_a_replay_made_of_skipped_records_are_gaps_when_they_are_gone() -> None:
+    batch = Batch(0, 40, Counts(skipped=5), once=False)
+    assert settled([batch], rows=[*range(35)], old=[], most=5).gaps == []
+    assert settled([batch], rows=[*range(35)], old=[], most=0).gaps == [(35, 40)]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 6)), max_size=6),
+    st.lists(st.integers(0, 45), max_size=4),
+)
+def test_runs_are_split_at_borders_without_loss(lengths: list[tuple[int, int]], borders: list[int]) -> None:
+    found, at = [], 0
+    for length, space in lengths:
+        found.append((at + space, at + space + length))
+        at += space + length
+    parts = split(found, sorted(borders))
+    edges = [-1, *sorted(borders), 100]
+    for part, (first, end) in zip(parts, pairwise(edges), strict=True):
+        assert within(part) == [o for o in within(found) if first <= o < end]
 
 
 def test_of_a_gap_is_asked_who_removed_it_before_it_is_read_again(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,13 @@ from itertools import chain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.ledger.fate import by_offset, counted_within, reader_of
+from tidemark.domain.ledger.fate import (
+    batches_within,
+    by_offset,
+    counted_within,
+    quarantined_runs,
+    reader_of,
+)
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Counts, Entry, Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
@@ -77,6 +83,50 @@ def test_receipts_never_tell_of_fewer_skips_than_there_are(
     found = counted_within(reversed(ledgers[-kept:]), {0: OffsetRange(first, end)})
     assert not found or found[0].skipped >= sum(fates[first:end])
     assert kept < len(ledgers) or found
+
+
+@given(st.lists(SKIPS, min_size=1, max_size=8), st.lists(st.tuples(st.integers(0, 60), SKIPS)), st.data())
+def test_no_batch_tells_of_fewer_skips_than_it_has(
+    batches: list[list[bool]], replays: list[tuple[int, list[bool]]], data: st.DataObject
+) -> None:
+    """Given batches, replays of any runs, and receipts that have expired, when those of a window are asked for, then they lie one behind the other to its end, each counts all that it skips, and just these where no replay has touched it."""
+    ledgers, fates = loaded(batches), [*chain.from_iterable(batches)]
+    for start, skips in replays:
+        if start + len(skips) <= len(fates):
+            read_again(ledgers, fates, (start, start + len(skips)), skips)
+    first = data.draw(st.integers(0, len(fates) - 1))
+    end = data.draw(st.integers(first + 1, len(fates)))
+    kept = data.draw(st.integers(1, len(ledgers)))
+    found = batches_within(reversed(ledgers[-kept:]), {0: OffsetRange(first, end)})[0]
+    assert [each.end for each in found[:-1]] == [each.start for each in found[1:]]
+    assert all(each.start < end and each.end > first for each in found)
+    assert not found or found[-1].end >= end
+    assert kept < len(ledgers) or found[0].start <= first
+    for each in found:
+        skipped = sum(fates[each.start : each.end])
+        assert each.counts.skipped == skipped if each.once else each.counts.skipped >= skipped
+
+
+def test_what_waits_in_quarantine_lies_in_the_batches_that_counted_it() -> None:
+    """Given a batch with bad records among good ones, then its offsets are named; when its receipt has expired, all that expired ones have read, unless those that are left count all that waits; after a replay that too."""
+
+    def after(ledger: Ledger, quarantined: int) -> Ledger:
+        at = ledger.next[0]
+        counted = {0: Counts(5, 5 - quarantined, quarantined)}
+        return ledger.after({0: OffsetRange(at, at + 5)}, counted, ENTRY)
+
+    ledgers = [FIRST]
+    for quarantined in (0, 2, 0, 1, 0):
+        ledgers.append(after(ledgers[-1], quarantined))
+    newest = ledgers[-1]
+
+    def runs(kept: int, ledger: Ledger = newest) -> list[tuple[int, int]]:
+        return sorted(quarantined_runs(reversed(ledgers[-kept:]), ledger)[0])
+
+    assert (runs(6), runs(4)) == ([(5, 10), (15, 20)], [(5, 10), (15, 20)])
+    assert runs(2) == [(0, 15), (15, 20)]
+    assert runs(4, newest.model_copy(update={"reloaded": {0: [(0, 1)]}})) == [(0, 5), (5, 10), (15, 20)]
+    assert quarantined_runs(reversed(ledgers[:2]), ledgers[1]) == {}
 
 
 def test_the_first_offset_that_is_not_read_is_not_yet_and_says_where_the_partition_ends() -> None:

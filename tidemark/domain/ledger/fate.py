@@ -1,10 +1,10 @@
 """What became of a record, as far as offsets alone decide it. Pure."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tidemark.domain.ledger.guard import Finding, Topic
-from tidemark.domain.ledger.ledger import NOTHING, Counts, Ledger
+from tidemark.domain.ledger.ledger import NOTHING, Counts, Ledger, add_up
 from tidemark.domain.ledger.offsets import Ranges
 
 Fate = Literal[
@@ -117,6 +117,66 @@ def counted_within(receipts: Iterable[Ledger], ranges: Ranges) -> dict[int, Coun
         if not left:
             break
     return found
+
+
+class Batch(NamedTuple):
+    """Offsets [start, end) that were read together, and how their records were counted, no fewer than there are.
+
+    `once`: no replay has counted some of them again, or others with them.
+    """
+
+    start: int
+    end: int
+    counts: Counts
+    once: bool = True
+
+
+def batches_within(receipts: Iterable[Ledger], ranges: Ranges) -> dict[int, list[Batch]]:
+    """The batches of `receipts` of one epoch (newest first) that have offsets of a partition's range, in order.
+
+    Without those whose receipts have expired: they come before all others.
+    """
+    left, found = dict(ranges), {p: list[Batch]() for p in ranges}
+    again: dict[int, list[tuple[Sequence[tuple[int, int]], Counts]]] = {p: [] for p in ranges}
+    for ledger in receipts:
+        for p, each in list(left.items()):
+            runs, counts = _counted(ledger, p), ledger.counts.get(p)
+            if ledger.kind == "replay" and counts is not None:
+                again[p].append((runs, counts))
+            if ledger.kind == "replay" or not runs:
+                continue
+            [(a, b)] = runs
+            if max(a, each.start) < min(b, each.end):
+                replays = [more for run, more in again[p] if any(x < b and y > a for x, y in run)]
+                found[p].append(Batch(a, b, add_up([counts or NOTHING, *replays]), not replays))
+            if a <= each.start:
+                del left[p]
+        if not left:
+            break
+    return {p: batches[::-1] for p, batches in found.items()}
+
+
+def quarantined_runs(receipts: Iterable[Ledger], ledger: Ledger) -> dict[int, list[tuple[int, int]]]:
+    """Half-open runs that hold all that waits in quarantine of the epoch of `ledger`; no fewer, whatever was replayed.
+
+    By what its `receipts` have counted. What expired ones had read is one run, unless those that are left tell of all.
+    """
+    waits = {p: c.quarantined for p, c in ledger.totals.items() if c.quarantined}
+    runs, told = {p: list[tuple[int, int]]() for p in waits}, dict.fromkeys(waits, 0)
+    oldest = {p: ledger.next.get(p, 0) for p in waits}
+    for each in receipts:
+        for p in waits:
+            counts = each.counts.get(p, NOTHING)
+            if counts.quarantined:
+                runs[p] += _counted(each, p)
+                told[p] += counts.quarantined
+            if each.kind in {"append", "gap"}:
+                oldest[p] = min(oldest[p], each.from_.get(p, oldest[p]))
+    for p, waiting in waits.items():
+        first = ledger.start.get(p, 0)
+        if first < oldest[p] and (told[p] < waiting or p in ledger.reloaded):
+            runs[p].append((first, oldest[p]))
+    return runs
 
 
 def _counted(ledger: Ledger, partition: int) -> Sequence[tuple[int, int]]:

@@ -1,12 +1,14 @@
 """One byte of marks per offset: what Kafka holds there and where it went. Pure functions of numpy arrays."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tidemark.domain.ledger.fate import Batch
+from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.offsets import OffsetRange, cut, joined
 from tidemark.engine.access.conditions import sql_within
 
@@ -16,6 +18,8 @@ _IN_KAFKA, _PLACED = RECORD | TOMBSTONE, ROW | QUARANTINED
 
 FEW = 20
 """Partitions that a filter tells apart."""
+NEAR = 1_000
+"""Offsets between old records that are taken for old too: markers of transactions lie there, and runs stay few."""
 
 Marks = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]
@@ -81,13 +85,44 @@ def runs(flags: npt.NDArray[Any], first: int) -> Runs:
     return [(first + int(a), first + int(b)) for a, b in edges.reshape(-1, 2)]
 
 
+def split(found: Runs, borders: Sequence[int]) -> list[Runs]:
+    """The runs (in order) before the first of the sorted `borders`, and those from each of them on."""
+    parts: list[Runs] = [[] for _ in range(len(borders) + 1)]
+    at = 0
+    for start, end in found:
+        a = start
+        while at < len(borders) and borders[at] < end:
+            if a < borders[at]:
+                parts[at].append((a, borders[at]))
+                a = borders[at]
+            at += 1
+        parts[at].append((a, end))
+    return parts
+
+
+def _explained(found: Runs, counted: Sequence[tuple[int, int]], most: int) -> tuple[list[int], Runs]:
+    """How many offsets of `found` are explained before the first batch and in each; and the runs that are not.
+
+    `counted`: the first offset of each batch, and how many it explains; `most`: what all of them do.
+    """
+    parts = split(found, [start for start, _ in counted])
+    sizes = [sum(b - a for a, b in part) for part in parts]
+    limits = [limit for _, limit in counted]
+    before = most - sum(map(min, sizes[1:], limits))
+    if before < 0:  # a replay has made rows of some
+        return [0] * len(parts), found
+    explained = [size if size <= limit else 0 for size, limit in zip(sizes, [before, *limits], strict=True)]
+    return explained, [run for part, n in zip(parts, explained, strict=True) if not n for run in part]
+
+
 @dataclass(slots=True)
 class Count:
     """One partition, offsets [start, end); runs are half-open.
 
     `unknown`: rows where a read_committed consumer gets no record: compacted away since, or never committed.
     `unplaced`: tombstones that are no rows. `beyond`: rows at or after `end`, which the ledger does not cover.
-    `told`: the ledger says how many of these very offsets were skipped.
+    `aged`: records that retention explains, those between with them where they are `NEAR`. `doubtful`: of the skipped
+    those that may be lost, for their batch counts others that are gone, or nothing tells of it any more.
     """
 
     partition: int
@@ -104,7 +139,8 @@ class Count:
     unknown: Runs = field(default_factory=list)
     unplaced: Runs = field(default_factory=list)
     beyond: int = 0
-    told: bool = True
+    aged: Runs = field(default_factory=list)
+    doubtful: int = 0
 
     def add(self, marks: Marks, first: int) -> None:
         """Count a stretch that begins at offset `first`; what Kafka no longer has can only show duplicates."""
@@ -112,7 +148,9 @@ class Count:
         marks, first = marks[max(0, self.start - first) :], max(first, self.start)
         placed = marks & _PLACED != 0
         # gone on purpose: as Kafka's own retention
-        marks = np.where((marks & OLD != 0) & ~placed, np.uint8(0), marks)
+        aged = (marks & OLD != 0) & ~placed
+        self._note_aged(runs(aged & (marks & TOMBSTONE == 0), first))
+        marks = np.where(aged, np.uint8(0), marks)
         recorded, tombstone = marks & _IN_KAFKA != 0, marks & TOMBSTONE != 0
         lost = recorded & ~tombstone & ~placed
         self.kafka_records += int(recorded.sum())
@@ -124,17 +162,40 @@ class Count:
         self.gaps += runs(lost, first)
         self.unknown += runs(placed & ~recorded, first)
 
-    def settle(self, skipped: int, tombstones: int) -> None:
-        """Records in no place are skips as far as the ledger has counted so many; one more, and all are gaps.
+    def _note_aged(self, found: Runs) -> None:
+        for a, b in found:
+            if self.aged and a - self.aged[-1][1] <= NEAR:
+                self.aged[-1] = self.aged[-1][0], b
+            else:
+                self.aged.append((a, b))
+
+    @property
+    def unsettled(self) -> OffsetRange | None:
+        """The offsets within which records and tombstones have no place; None where there are none."""
+        ends = [*self.gaps[:1], *self.gaps[-1:], *self.unplaced[:1], *self.unplaced[-1:]]
+        return OffsetRange(min(a for a, _ in ends), max(b for _, b in ends)) if ends else None
+
+    def settle(
+        self, batches: Sequence[Batch], totals: Counts, begun: int, *, compacted: bool | None = False
+    ) -> None:
+        """Records in no place are skips as far as their batch has counted so many; one more, and all of it are gaps.
 
         The same for tombstones, which are rows where an upsert table is fed: what is a gap is counted as nothing else.
+        Of what lies before the `batches` (in order) nothing is known but `totals`, of the epoch since offset `begun`.
         """
-        if self.missing and self.missing <= skipped:
-            self.skipped, self.gaps = self.missing, []
-        lost = self.gaps
-        if self.tombstones > tombstones:
-            lost, self.tombstones = [*lost, *self.unplaced], 0
-        self.gaps = [(each.start, each.end) for each in joined([OffsetRange(*run) for run in lost])]
+        skips, lost = _explained(self.gaps, [(b.start, b.counts.skipped) for b in batches], totals.skipped)
+        nulls = [(b.start, b.counts.tombstones) for b in batches]
+        tombstones, more = _explained(self.unplaced, nulls, totals.tombstones)
+        self.skipped, self.tombstones = sum(skips), sum(tombstones)
+        self.gaps = [(each.start, each.end) for each in joined([OffsetRange(*run) for run in (*lost, *more)])]
+        if compacted is not False or self.start > begun or self.aged:
+            exact = [False, *(compacted is False and self._is_all_there(each) for each in batches)]
+            self.doubtful = sum(n for n, sure in zip(skips, exact, strict=True) if not sure)
+
+    def _is_all_there(self, batch: Batch) -> bool:
+        """Whether each record of a batch, of a topic that is not compacted, was looked at, and counted just once."""
+        aged = any(a < batch.end and b > batch.start for a, b in self.aged)
+        return batch.once and batch.start >= self.start and not aged
 
     def as_json(self, *, compacted: bool | None = False) -> dict[str, Any]:
         """The stable shape of `reconcile --json`; of a `compacted` topic no row is told for having no record."""

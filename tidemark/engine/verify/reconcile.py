@@ -17,9 +17,9 @@ from pyiceberg.table import Table as IcebergTable
 from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken
-from tidemark.domain.ledger.fate import counted_within
+from tidemark.domain.ledger.fate import batches_within
 from tidemark.domain.ledger.guard import Topic, examine, stopped_by
-from tidemark.domain.ledger.ledger import NOTHING, Counts, Gap, Ledger
+from tidemark.domain.ledger.ledger import NOTHING, Gap, Ledger
 from tidemark.domain.ledger.offsets import OffsetRange, Ranges
 from tidemark.domain.maintenance.retention import expired_before
 from tidemark.engine.access.lake import Lake
@@ -126,7 +126,8 @@ def reconcile(
             if now != state.head:  # rewritten, and what it was made of expired
                 raise Overtaken(contract.table, state.head, now) from error
             raise
-        work.settle()
+        of_topic = compacted(lake.platform.kafka[contract.cluster], contract.topic)
+        work.settle(compacted=of_topic)
         return Reconciliation(
             table=contract.table,
             epoch=ledger.epoch,
@@ -134,7 +135,7 @@ def reconcile(
             counts=tuple(work.counts.values()),
             accepted=tuple(gap for gap in ledger.gaps if gap.epoch == ledger.epoch),
             beyond=sum(each.beyond for each in work.counts.values()),
-            compacted=compacted(lake.platform.kafka[contract.cluster], contract.topic),
+            compacted=of_topic,
             seconds=time.perf_counter() - began,
             reading=work.reading,
         )
@@ -246,21 +247,15 @@ class _Comparison:
                 if found:
                     self.counts.setdefault(p, Count(p, following, following)).beyond += found
 
-    def settle(self) -> None:
+    def settle(self, *, compacted: bool | None) -> None:
         """Explain records without a place by what their batches have counted, or the whole epoch, if those expired."""
-        unplaced = {p: each for p, each in self.counts.items() if each.missing or each.tombstones}
-        ranges = {p: OffsetRange(each.start, each.end) for p, each in unplaced.items()}
-        ledgers = (
-            ledgers_of_epoch(self.table.metadata, self.head, self.ledger.epoch, self.contract.table)
-            if self.table
-            else ()
-        )
-        known = counted_within(ledgers, ranges)
-        for p, each in unplaced.items():
-            totals = self.ledger.totals.get(p, NOTHING)
-            most = Counts(*map(min, totals, known.get(p, totals)))
-            each.settle(most.skipped, most.tombstones)
-            each.told = p in known or each.start <= self.ledger.start.get(p, 0)
+        ranges = {p: found for p, each in self.counts.items() if (found := each.unsettled)}
+        epoch, table = self.ledger.epoch, self.contract.table
+        ledgers = ledgers_of_epoch(self.table.metadata, self.head, epoch, table) if self.table else ()
+        batches = batches_within(ledgers, ranges)
+        for p in ranges:
+            totals, begun = self.ledger.totals.get(p, NOTHING), self.ledger.start.get(p, 0)
+            self.counts[p].settle(batches[p], totals, begun, compacted=compacted)
 
     def _rows(self, row_filter: str) -> Iterator["_Places"]:
         """The places of the epoch's rows, a batch at a time, at the snapshot that the ledger was read from."""
