@@ -49,6 +49,7 @@ from tidemark.engine.preview.foresee_upsert import foresee_upsert
 from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.history import history
 from tidemark.engine.schema.writers import read_schemas
+from tidemark.engine.table import publish as publishing
 from tidemark.engine.table import races, takeover
 from tidemark.engine.table.first_load import DECLARED_IN, contract_file
 from tidemark.engine.table.operations import Signature, log_operation, log_table, record
@@ -194,6 +195,41 @@ def test_a_rollback_behind_a_pause_names_no_other_pause(
         rollback(lake, contract, Target(first), ANN)
     assert refused.value.next_step.startswith("repeat it once the maintenance of shop.orders is over")
     assert "tidemark pause" not in str(refused.value)
+
+
+@pytest.fixture
+def with_kafka(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka has all that the table has read; nothing is asked of Spark."""
+    monkeypatch.setattr(rolling, "compacted", lambda *_: False)
+    monkeypatch.setattr(lake, "topic", lambda _: Topic("orders", "c", "t", {0: 0}, {0: 9}, {0: 9}))
+    monkeypatch.setattr(lake, "require_spark", lambda: None)
+
+
+def _loads(lake: Lake, count: int) -> list[int]:
+    """So many batches of two offsets; their snapshots."""
+    for following in range(2, 2 * count + 1, 2):
+        ledger = Ledger(cluster_id="c", topic_id="t", topic="orders", next={0: following})
+        _append(lake, {LEDGER_PROPERTY: ledger.to_json()})
+    return [each.snapshot_id for each in lake.catalog.load_table("shop.orders").metadata.snapshots]
+
+
+@pytest.mark.usefixtures("with_kafka")
+def test_a_rollback_leaves_its_table_paused_though_somebody_resumes_it_meanwhile(
+    lake: Lake, contract: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a rollback about to publish, when somebody resumes the table in that moment, then it stands at the target and is paused: the range waits for the contract to be mended."""
+    first, _ = _loads(lake, 2)
+
+    def meanwhile(point: str) -> None:
+        if point == "publishing":
+            resume(lake, contract, Signature("bob", "me too", "run-2"))
+
+    monkeypatch.setattr(publishing, "pause_point", meanwhile)
+    rollback(lake, contract, Target(first), ANN)
+    state = lake.state("shop.orders")
+    assert state.ledger is not None
+    assert (state.ledger.next, state.paused) == ({0: 2}, True)
+    assert _logged(lake) == {("rollback", "ann"), ("resume", "bob")}
 
 
 def test_a_backfill_from_a_cluster_that_nobody_knows_names_those_that_are_known(

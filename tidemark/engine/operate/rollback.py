@@ -171,7 +171,7 @@ def _attempt(
     told = {**step.as_json(), "already_there": False, "stale": sorted(downstream)}
     act = act_of(signature, "rollback", step.head, **told)
     with _telling_of_the_pause(contract, pause):
-        properties = {**_without_cutover(state, step), **emptied(state), **step.cut}
+        properties = {**_without_cutover(state, step), **emptied(state), **step.cut, PAUSED: pause}
         return step, _publish(lake, contract, step, signature.run_id, act, properties)
 
 
