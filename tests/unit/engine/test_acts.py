@@ -232,6 +232,32 @@ def test_a_rollback_leaves_its_table_paused_though_somebody_resumes_it_meanwhile
     assert _logged(lake) == {("rollback", "ann"), ("resume", "bob")}
 
 
+@pytest.mark.usefixtures("with_kafka")
+def test_a_rollback_to_another_target_says_why_the_table_is_paused(
+    lake: Lake, contract: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a rollback that died before its receipt, when somebody else rolls back to another snapshot, then the table says whose pause it is and for what; repeated, the note stays as it is, and so does that of a person's pause."""
+    first, second, _ = _loads(lake, 3)
+    with dying_at(monkeypatch, "publishing"):
+        rollback(lake, contract, Target(second), ANN)
+
+    def note() -> dict[str, str]:
+        found: dict[str, str] = json.loads(lake.state("shop.orders").properties[PAUSED])
+        return found
+
+    assert note()["reason"] == f"for a rollback to snapshot {second}: it was so"
+    bob = Signature("bob", "earlier", "run-2")
+    rollback(lake, contract, Target(first), bob)
+    said = note()
+    assert (said["by"], said["reason"]) == ("bob", f"for a rollback to snapshot {first}: earlier")
+    rollback(lake, contract, Target(first), replace(bob, run_id="run-3"))
+    assert note() == said
+    resume(lake, contract, replace(ANN, run_id="run-4"))
+    pause(lake, contract, replace(ANN, run_id="run-5"))
+    rollback(lake, contract, Target(first), replace(bob, run_id="run-6"))
+    assert note()["reason"] == "it was so"
+
+
 def test_a_backfill_from_a_cluster_that_nobody_knows_names_those_that_are_known(
     lake: Lake, contract: Contract
 ) -> None:

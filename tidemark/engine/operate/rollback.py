@@ -160,8 +160,8 @@ def _attempt(
         _check_compaction(lake, contract, step, topic)
         if signature.dry_run:
             return step, None
-        pause = state.properties.get(PAUSED) or _says(signature, target)
-        if not state.paused:
+        pause = _pause(state, signature, target)
+        if pause != state.properties.get(PAUSED):
             log_noted(lake, state, RESUMED)  # it goes, for the table is paused again
             set_properties(lake, contract.table, {PAUSED: pause, RESUMED: None})
     if step.there:
@@ -351,6 +351,14 @@ def _publish(
         )
     settle_published(lake, contract, ledger)
     return receipt
+
+
+def _pause(state: TableState, signature: Signature, target: Target) -> str:
+    """What the table is to say of its pause: that of a person stays as it is, of rollbacks the last one says why."""
+    said, now = state.properties.get(PAUSED, ""), _says(signature, target)
+    by_person = said and f'"{_FOR_ROLLBACK}' not in said
+    again = said.partition(', "at": ')[0] == now.partition(', "at": ')[0]
+    return said if by_person or again else now
 
 
 def _says(signature: Signature, target: Target) -> str:
