@@ -258,6 +258,24 @@ def test_a_rollback_to_another_target_says_why_the_table_is_paused(
     assert note()["reason"] == "it was so"
 
 
+@pytest.mark.usefixtures("with_kafka")
+def test_what_a_rollback_took_back_is_read_again_and_not_rolled_forward(
+    lake: Lake, contract: Contract
+) -> None:
+    """Given a rollback to the wrong snapshot, when somebody names what it took back, then the refusal names the rollback and how its records come back; for what nobody took back it does not."""
+    first, second, third = _loads(lake, 3)
+    rollback(lake, contract, Target(first), ANN)
+    by = lake.state("shop.orders").receipt
+    for undone in (second, third):
+        with pytest.raises(Refused, match=f"snapshot {undone} is not among the 2 snapshots") as refused:
+            rollback(lake, contract, Target(undone), ANN)
+        assert refused.value.next_step.startswith(f"snapshot {by} is the rollback that took it back: ")
+        assert "tidemark resume shop.orders" in refused.value.next_step
+    with pytest.raises(Refused, match="snapshot 999 is not among") as refused:
+        rollback(lake, contract, Target(999), ANN)
+    assert "took it back" not in refused.value.next_step
+
+
 def test_a_backfill_from_a_cluster_that_nobody_knows_names_those_that_are_known(
     lake: Lake, contract: Contract
 ) -> None:

@@ -19,6 +19,7 @@ from tidemark.engine.access.snapshots import (
     is_receipt,
     ledger_of,
     planned_head,
+    rolled_back_from,
     summary_of,
 )
 
@@ -159,3 +160,19 @@ def is_of_batch(metadata: TableMetadata, snapshot: Snapshot) -> bool:
 def set_main_to(snapshot: Snapshot, table: str, catalog: str) -> str:
     """What a person runs; a Spark server may have another catalog as its default."""
     return f"CALL {catalog}.system.set_current_snapshot('{catalog}.{table}', {snapshot.snapshot_id})"
+
+
+def read_again(metadata: TableMetadata, snapshot_id: int | None, table: str) -> str:
+    """What brings back the rows of a snapshot that a rollback took back, for a person; empty where none did.
+
+    Main that is set there by hand has lost what had been quarantined meanwhile: the rollback has removed it.
+    """
+    for receipt in receipts(metadata):
+        before = rolled_back_from(receipt)
+        if before and any(each.snapshot_id == snapshot_id for each in ancestors(metadata, before)):
+            return (
+                f"snapshot {receipt.snapshot_id} is the rollback that took it back: after tidemark resume {table} "
+                "--reason … the next run reads again what that undid; repeat then the replays among it. Main set there "
+                "by hand would leave records in no place that were quarantined since"
+            )
+    return ""

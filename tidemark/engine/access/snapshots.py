@@ -20,8 +20,17 @@ def is_compaction(snapshot: Snapshot) -> bool:
 
 def planned_head(receipt: Snapshot) -> int | None:
     """The head that a replay or cutover was planned at, as its receipt says; None for any other receipt."""
+    return _before(receipt, "replay", "backfill")
+
+
+def rolled_back_from(receipt: Snapshot) -> int | None:
+    """The head that a rollback took back, as its receipt says; None for any other receipt."""
+    return _before(receipt, "rollback")
+
+
+def _before(receipt: Snapshot, *verbs: str) -> int | None:
     says = json.loads(summary_of(receipt).get(ACT_PROPERTY, "{}"))
-    return says.get("before") if says.get("verb") in {"replay", "backfill"} else None
+    return says.get("before") if says.get("verb") in verbs else None
 
 
 def follows_another(snapshot: Snapshot) -> bool:

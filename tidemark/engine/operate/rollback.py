@@ -32,7 +32,7 @@ from tidemark.domain.ledger.settlement import Settlement, taken_back
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.main_history import ancestors, is_of_batch, receipts_of_halves
+from tidemark.engine.access.main_history import ancestors, is_of_batch, read_again, receipts_of_halves
 from tidemark.engine.access.outages import translated
 from tidemark.engine.access.snapshots import is_compaction, is_receipt, ledger_of, made_at, planned_head
 from tidemark.engine.access.table_state import PAUSED, RESUMED, TableState, load
@@ -203,7 +203,7 @@ def _step(lake: Lake, contract: Contract, state: TableState, target: Target) -> 
         raise unloaded(lake, contract.table)
     chain = list(ancestors(table.metadata, state.head))
     halves = _halves(contract, table.metadata, chain)
-    found = _find(contract, chain, target, halves)
+    found = _find(contract, table.metadata, chain, target, halves)
     if found.snapshot_id in halves:
         raise Refused(
             f"snapshot {found.snapshot_id} is half of a commit: it has rows whose offsets the next one records",
@@ -227,7 +227,13 @@ def _step(lake: Lake, contract: Contract, state: TableState, target: Target) -> 
     return _Step(state.head, state.ledger, found, past, undone, there=bool(there), cut=cut)
 
 
-def _find(contract: Contract, chain: Sequence[Snapshot], target: Target, halves: frozenset[int]) -> Snapshot:
+def _find(
+    contract: Contract,
+    metadata: TableMetadata,
+    chain: Sequence[Snapshot],
+    target: Target,
+    halves: frozenset[int],
+) -> Snapshot:
     """The snapshot among main's ancestors (newest first) that is meant.
 
     Raises:
@@ -246,7 +252,8 @@ def _find(contract: Contract, chain: Sequence[Snapshot], target: Target, halves:
     raise Refused(
         f"{target} is not among the {len(chain)} snapshots on the way to main; the oldest that is left is "
         f"{oldest.snapshot_id} of {made_at(oldest).isoformat(timespec='seconds')}, with offsets {following}",
-        next_step="replay the range where older states were expired; what a rollback undid is read again once resumed",
+        next_step=read_again(metadata, target.snapshot_id, contract.table)
+        or "replay the range where older states were expired; what a rollback undid is read again once resumed",
         table=contract.table,
         oldest=oldest.snapshot_id,
         next={str(p): o for p, o in following.items()},
