@@ -141,6 +141,67 @@ def test_what_somebody_deleted_from_the_quarantine_is_brought_back_and_counted_o
     sound(table, rows=50, waiting=9)
 
 
+def test_a_quarantine_table_that_is_gone_stops_ingest_until_it_is_back_or_was_read_again(lakehouse):
+    """Given a record in quarantine and good batches behind it, when the table of the quarantine is renamed, then the next batch waits until it has its name; when it is dropped, until the batch of that record is replayed."""
+    topic = lakehouse.cluster.topic("unwanted", 1)
+    topic.send(range(5))
+    topic.send_raw([(None, b"poison", 0)])
+    table = lakehouse.table(topic, quarantine={"fail": 0.9})
+    table.run()
+    topic.send([5])
+    assert table.run().state == "fresh"
+    name = table.contract.quarantine_table
+    alter(lakehouse, name, f"RENAME TO {name}_old")
+    topic.send([6])
+    stopped = table.run()
+    assert (stopped.state, stopped.commits) == ("failed", 0)
+    assert f"{name} is gone, with 1 record" in stopped.error["message"]
+    alter(lakehouse, f"{name}_old", f"RENAME TO {name}")
+    assert table.run().state == "fresh"
+    totals = table.ledger["totals"]
+    lakehouse.spark().sql(f"DROP TABLE lake.{name} PURGE")
+    topic.send([7])
+    topic.send_raw([(None, b"poison", 0)])
+    stopped = table.run()
+    assert stopped.error["next_step"].endswith(
+        f"was dropped: tidemark replay {table.name} --partition 0 --from 0 --to 6 --reason …"
+    )
+    assert not lakehouse.catalog.table_exists(name)
+    replay_range(lakehouse.lake, table.contract, 0, 0, 6, ADA)
+    assert table.ledger["totals"] == totals
+    assert table.run().state == "fresh"
+    assert table.ids() == list(range(8))
+    assert table.holds_everything().quarantined == 2
+
+
+@pytest.mark.parametrize("kafka", ["has it", "has lost it"])
+def test_a_quarantine_table_that_nothing_goes_into_any_more_is_made_anew(lakehouse, kafka, caplog):
+    """Given a quarantined record that can be read by now, when the table of the quarantine is dropped, then the replay that makes a row of it ends the stop; what Kafka has lost stops nothing."""
+    topic = lakehouse.cluster.topic("readable", 1)
+    topic.send(range(4))
+    known, topic.schema_id = topic.schema_id, lakehouse.cluster.topic("elsewhere", schema=NEWER).schema_id
+    topic.send([4])
+    topic.schema_id = known
+    table = lakehouse.table(topic, quarantine={"fail": 0.9})
+    assert table.run().rows.quarantined == 1
+    topic.use(NEWER)
+    name = table.contract.quarantine_table
+    lakehouse.spark().sql(f"DROP TABLE lake.{name} PURGE")
+    lost = kafka == "has lost it"
+    if lost:
+        topic.delete_records({0: 5})
+    topic.send([5])
+    assert table.run().state == ("fresh" if lost else "failed")
+    assert ("they are lost, and its ingest goes on" in caplog.text) == lost
+    if not lost:
+        replay_range(lakehouse.lake, table.contract, 0, 0, 5, ADA)
+        assert table.ledger["totals"]["0"][2] == 0
+    topic.send([6])
+    assert table.run().state == "fresh"
+    assert table.ids() == [n for n in range(7) if n != 4 or not lost]
+    assert lakehouse.catalog.table_exists(name)
+
+
 def test_more_rows_than_were_counted_in_the_quarantine_are_replayed_all_the_same(lakehouse):
     """Given rows that somebody has taken back into the quarantine, when they are replayed again, then they are rows, and counted as such once."""
     table = with_replayable(lakehouse)

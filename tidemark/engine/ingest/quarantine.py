@@ -18,6 +18,7 @@ from tidemark.domain.columns.spark_types import property_list, quoted_name
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.backfill import BACKFILL
+from tidemark.domain.ledger.ledger import Ledger, add_up
 from tidemark.domain.ledger.offsets import Ranges
 from tidemark.domain.ledger.settlement import ABANDONED
 from tidemark.domain.plan.table_properties import BASE
@@ -180,6 +181,18 @@ def keep(lake: Lake, quarantine: str) -> int:
     empty = lake.spark().sql(f"SELECT * FROM {lake.identifier(quarantine)} WHERE false")
     with or_overtaken(quarantine):
         return append_marked(lake, quarantine, empty, uuid4().hex)
+
+
+def remake_lost(lake: Lake, contract: Contract, ledger: Ledger) -> None:
+    """Make the table anew, with a snapshot, where it is gone with records that wait in it, says `ledger`.
+
+    For whoever has read them again, or knows that nobody can: from then on nothing is missed there.
+    """
+    if not add_up(ledger.totals.values()).quarantined:
+        return
+    if load_written(lake.catalog, contract.quarantine_table) is None:
+        ensure(lake, contract)
+        keep(lake, contract.quarantine_table)
 
 
 def _head(lake: Lake, quarantine: str) -> Snapshot | None:

@@ -10,24 +10,32 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pyiceberg.table import Table
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.units import counted
 from tidemark.domain.errors import Overtaken, Stopped
-from tidemark.domain.ledger.ledger import Ledger
+from tidemark.domain.ledger.fate import quarantined_runs
+from tidemark.domain.ledger.ledger import Ledger, add_up
 from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.ledger.replay import Runs, joined_runs
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import TableState, load_written
+from tidemark.engine.access.main_history import ledgers_of_epoch
+from tidemark.engine.access.table_state import TableState, load, load_written
 from tidemark.engine.ingest.plan import Plan
-from tidemark.engine.ingest.quarantine import inside
+from tidemark.engine.ingest.quarantine import inside, remake_lost
 from tidemark.engine.table.races import or_overtaken
 from tidemark.engine.table.settle import settle
+from tidemark.engine.table.takeover import half_renamed
 
 _log = logging.getLogger("tidemark.quarantine")
 _FIELDS = ("epoch", "partition", "offset", "batch_id", "run_id", "resolved_at")
 AT_ONCE = 500
 """Rows that one statement removes."""
+FEW = 3
+"""Replays of a partition that a stop names: beyond that the closest ranges are one, with what lies between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,48 +56,90 @@ def settle_and_take_back(lake: Lake, contract: Contract, state: TableState, ledg
         Overtaken: others change the same quarantine right now.
     """
     settle(lake, contract, ledger)
-    _take_back_doubled(lake, contract, state, ledger)
+    _take_back_doubled(lake, contract, state, ledger, load_written(lake.catalog, contract.quarantine_table))
 
 
 def repair(lake: Lake, plan: Plan) -> None:
     """Remove quarantine rows that contradict the table; stop where rows that the last receipt counted are gone.
 
     Raises:
-        Stopped: `failed`: rows that the last receipt counted are not there, and a replay of the range brings them back.
+        Stopped: `failed`: rows that the last receipt counted are not there, or the table is gone in which records wait,
+            and a replay of the range brings them back; `schema_review`: a rename that died has moved it.
         Overtaken: another attempt writes the same quarantine right now, or main has moved since the plan: what a
             rollback takes back leaves the quarantine too.
     """
     ledger, table = plan.ledger, plan.contract.table
-    left = _take_back_doubled(lake, plan.contract, plan.state, ledger)
+    there = load_written(lake.catalog, plan.contract.quarantine_table)
+    if there is None and add_up(ledger.totals.values()).quarantined:
+        _miss_table(lake, plan)
+    left = _take_back_doubled(lake, plan.contract, plan.state, ledger, there)
     if left is None:
         return
     expected = {p: each.quarantined for p, each in ledger.counts.items()}
     lacking = {p: each for p, each in _ranges(ledger).items() if left.get(p, 0) < expected.get(p, 0)}
     if not lacking:
         return
-    head = lake.state(table, ledger=False).head
-    if head != plan.state.head:
-        raise Overtaken(table, plan.state.head, head)
+    _require_unmoved(lake, plan)
     listed = "; ".join(
         f"partition {p}: offsets {each.start} to {each.end - 1}" for p, each in sorted(lacking.items())
     )
     found, put = sum(left.get(p, 0) for p in lacking), sum(expected[p] for p in lacking)
     lacks = f"Its quarantine holds {found} of {put} rows that the last batch put there ({listed})."
-    kept = {
-        p: (max(each.start, plan.topic.log_start.get(p, each.end)), each.end) for p, each in lacking.items()
-    }
-    replays = "; ".join(
-        f"tidemark replay {table} --partition {p} --from {start} --to {end} --reason …"
-        for p, (start, end) in sorted(kept.items())
-        if start < end
-    )
-    if replays:
+    if replays := _replays(plan, {p: [(each.start, each.end)] for p, each in lacking.items()}):
         raise Stopped("failed", table, f"{lacks} A replay of them brings them back.", next_step=replays)
     _log.warning("%s: %s Kafka has them no more: they are lost, and its ingest goes on.", table, lacks)
 
 
+def _miss_table(lake: Lake, plan: Plan) -> None:
+    """Say that the table of the quarantine is gone, and make it anew where nothing of it can be brought back.
+
+    From then on nothing is missed, nor once a replay has made it anew.
+
+    Raises:
+        Stopped, Overtaken: as for `repair`.
+    """
+    contract, ledger = plan.contract, plan.ledger
+    _require_unmoved(lake, plan)
+    if fault := half_renamed(lake, contract):
+        raise fault
+    loaded = load(lake.catalog, contract.table)
+    if loaded is None:
+        raise Overtaken(contract.table, plan.state.head)
+    receipts = ledgers_of_epoch(loaded.metadata, plan.state.head, ledger.epoch, contract.table)
+    replays = _replays(plan, joined_runs({}, quarantined_runs(receipts, ledger), FEW))
+    waits = counted(add_up(ledger.totals.values()).quarantined, "record")
+    gone = f"Its quarantine {contract.quarantine_table} is gone, with {waits} that no other place has."
+    if replays:
+        raise Stopped(
+            "failed",
+            contract.table,
+            f"{gone} A replay brings back what Kafka has of them.",
+            next_step=f"rename it back where somebody has renamed it; where it was dropped: {replays}",
+        )
+    table = contract.table
+    _log.warning("%s: %s Kafka has them no more: they are lost, and its ingest goes on.", table, gone)
+    remake_lost(lake, contract, ledger)
+
+
+def _require_unmoved(lake: Lake, plan: Plan) -> None:
+    head = lake.state(plan.contract.table, ledger=False).head
+    if head != plan.state.head:
+        raise Overtaken(plan.contract.table, plan.state.head, head)
+
+
+def _replays(plan: Plan, runs: Runs) -> str:
+    """The commands that read again what Kafka has of these runs; empty where it has nothing of them."""
+    first = plan.topic.log_start
+    kept = [(p, max(a, first.get(p, b)), b) for p, each in sorted(runs.items()) for a, b in each]
+    return "; ".join(
+        f"tidemark replay {plan.contract.table} --partition {p} --from {start} --to {end} --reason …"
+        for p, start, end in kept
+        if start < end
+    )
+
+
 def _take_back_doubled(
-    lake: Lake, contract: Contract, state: TableState, ledger: Ledger
+    lake: Lake, contract: Contract, state: TableState, ledger: Ledger, quarantine: Table | None
 ) -> Mapping[int, int] | None:
     """Remove rows of dead attempts that contradict the table: before any receipt takes the place of the last batch's.
 
@@ -99,7 +149,7 @@ def _take_back_doubled(
     Raises:
         Overtaken: another attempt writes the same quarantine right now.
     """
-    found = _look(lake, contract.quarantine_table, ledger)
+    found = _look(quarantine, ledger)
     if found is None:
         return None
     doubled = _in_table(lake, state, ledger, found.foreign)
@@ -114,12 +164,11 @@ def _ranges(ledger: Ledger) -> dict[int, OffsetRange]:
     }
 
 
-def _look(lake: Lake, quarantine: str, ledger: Ledger) -> Found | None:
+def _look(table: Table | None, ledger: Ledger) -> Found | None:
     """None when there is nothing to compare: no batch came last."""
     ranges = _ranges(ledger)
     if ledger.kind != "append" or not ranges:
         return None
-    table = load_written(lake.catalog, quarantine)
     if table is None:
         return Found({}, ())
     rows = (

