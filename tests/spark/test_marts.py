@@ -389,10 +389,12 @@ import assets.marts.build
 import tidemark.engine.marts
 from orchestration.definitions import build_defs
 from tidemark.engine.config.configuration import Places
-project, contracts, home = map(Path, sys.argv[1:])
+project, contracts, home = map(Path, sys.argv[1:4])
+keys = [dg.AssetKey(each.split(".")) for each in sys.argv[4:]] or None
 assets.marts.build.project_folder = tidemark.engine.marts.project_folder = lambda: project
 with dg.DagsterInstance.ephemeral() as instance:
-    build_defs(where=Places(None, contracts, home)).resolve_job_def("marts").execute_in_process(instance=instance)
+    job = build_defs(where=Places(None, contracts, home)).resolve_job_def("marts")
+    job.execute_in_process(instance=instance, asset_selection=keys)
 """
 
 
@@ -534,3 +536,35 @@ def test_what_dbt_does_for_a_run_that_was_killed_is_over_before_the_next_build(
     counted = "SELECT order_id, count(*) FROM lake.marts.numbers WHERE order_id >= {} GROUP BY 1 ORDER BY 1"
     assert sample.rows(counted.format(first)) == [(first, 1), (first + 1, 1)]
     assert not any(each.exists() for each in begun), "what the run has left is gone"
+
+
+@pytest.mark.long
+def test_two_builds_at_once_tell_each_batch_once(sample, instance, project):
+    """Given two instances of which the second builds a mart while the first is still writing it, when both are done, then what both have found is there once, and the next build has no trouble with it."""
+    model = "models/marts/ingest_batches.sql"
+    sql = (project_folder() / model).read_text()
+    last = "get_json_object(ledger, '$.run_id')"
+    slow = "left(java_method('java.lang.Thread', 'sleep', {{ env_var('SLOW', '0') }}L), 0)"
+    folder = project({model: sql.replace(last, f"concat({last}, {slow})")})
+    sample.append("shop.orders", [order(400)])
+    assert sample.build(instance, "marts.ingest_batches").success
+    sample.append("shop.orders", [order(401)])
+    arguments = [sys.executable, "-c", BUILD, *map(str, (folder, sample.folder, sample.home))]
+    before = set(sample.home.glob("dbt/*-*"))
+    first = subprocess.Popen([*arguments, "marts.ingest_batches"], env={**os.environ, "SLOW": "30000"})
+    try:
+        written = "run/**/ingest_batches.sql"
+        until(
+            lambda: [
+                file for each in set(sample.home.glob("dbt/*-*")) - before for file in each.glob(written)
+            ],
+            "dbt to add rows",
+            90,
+        )
+        time.sleep(2)
+        assert sample.build(instance, "marts.ingest_batches").success
+    finally:
+        first.wait()
+    twice = "SELECT snapshot_id FROM lake.marts.ingest_batches GROUP BY 1 HAVING count(*) > 1"
+    assert sample.rows(twice) == []
+    assert sample.build(instance, "marts.ingest_batches").success

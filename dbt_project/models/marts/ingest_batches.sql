@@ -1,4 +1,7 @@
-{{ config(incremental_strategy='append', partition_by=['committed_on'], full_refresh=false) }}
+{{ config(
+  incremental_strategy='merge', unique_key=['table_name', 'snapshot_id'],
+  partition_by=['committed_on'], full_refresh=false
+) }}
 
 {#- The ledger of each published batch, kept beyond the life of its snapshot. -#}
 {%- set tables = [('shop', 'orders'), ('web', 'clicks'), ('ops', 'audit_log'), ('plant', 'sensors')] -%}
