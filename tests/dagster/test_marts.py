@@ -14,6 +14,7 @@ from pyiceberg.types import LongType, NestedField
 import assets.marts.build
 import assets.marts.dbt_session
 import tidemark.cli.marts
+import tidemark.engine.marts
 from assets.marts.build import _built, _followed, _manifest, _parsed_folder
 from assets.marts.dbt_session import open_dbt_session
 from assets.marts.models import mart_assets, when_upstream_moved
@@ -52,6 +53,19 @@ def test_assets_json_is_what_dbt_and_its_translator_say(tmp_path):
         spec = specs[table_key(mart.table)]
         assert {dep.asset_key for dep in spec.deps} == graph.get(spec.key).parent_keys
         assert spec.group_name == graph.get(spec.key).group_name
+
+
+def test_a_description_that_cannot_be_read_keeps_no_table_from_its_runs(tmp_path, monkeypatch, caplog):
+    """Given a description that a merge has torn, when the definitions are loaded, as each run does, then the tables are there, the marts are not, and the log names the file."""
+    folder = tmp_path / "dbt_project"
+    folder.mkdir()
+    (folder / "assets.json").write_text("<<<<<<< ours\n")
+    monkeypatch.setattr(tidemark.engine.marts, "project_folder", lambda: folder)
+    graph = build_defs(where=sample(tmp_path)).resolve_asset_graph()
+    groups = {graph.get(each).group_name for each in graph.get_all_asset_keys()}
+    assert "shop" in groups
+    assert "marts" not in groups
+    assert f"the marts are left out: {folder / 'assets.json'}" in caplog.text
 
 
 @pytest.fixture

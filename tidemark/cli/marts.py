@@ -12,6 +12,7 @@ from typing import Any
 from tidemark.domain.errors import Refused
 from tidemark.domain.lineage.marts import FILE, Project
 from tidemark.engine.marts import digest_of, project_folder
+from tidemark.engine.whole_file import replace_whole
 
 
 def parse(folder: Path, target: Path) -> Mapping[str, Any]:
@@ -47,7 +48,7 @@ def main() -> int:
     except Refused as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    (folder / FILE).write_text(project.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    replace_whole(folder / FILE, project.model_dump_json(indent=1) + "\n")
     for each in silent:
         sys.stderr.write(f"warning: {each}\n")
     return 0

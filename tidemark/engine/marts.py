@@ -1,10 +1,9 @@
 """Where the dbt project lies, and what its committed description says."""
 
 import hashlib
+import logging
 from contextlib import suppress
 from pathlib import Path
-
-from pydantic import ValidationError
 
 import tidemark
 from tidemark.domain.errors import Problem
@@ -22,15 +21,17 @@ def project_folder() -> Path:
 
 
 def read_project() -> Project | None:
-    """What `assets.json` says; None where there is no project."""
-    file = project_folder() / FILE
-    return Project.from_json(file.read_text(encoding="utf-8")) if file.is_file() else None
+    """What `assets.json` says; None where there is no project, or none that can be read: no table needs the marts."""
+    with suppress(ValueError):
+        return _read()
+    logging.getLogger(__name__).warning("the marts are left out: %s", project_fault())
+    return None
 
 
 def project_fault() -> Problem | None:
     """That the project's files are not those which `assets.json` describes: marts would be missing, or not be made."""
-    with suppress(ValidationError):
-        project = read_project()
+    with suppress(ValueError):
+        project = _read()
         if project is None or project.digest == digest_of(project_folder()):
             return None
     return Problem(
@@ -39,6 +40,12 @@ def project_fault() -> Problem | None:
         "digest",
         f"does not describe the project as it is: {DESCRIBE} writes it anew",
     )
+
+
+def _read() -> Project | None:
+    """Raises ValueError: it is torn, or as another Tidemark writes it."""
+    file = project_folder() / FILE
+    return Project.from_json(file.read_text(encoding="utf-8")) if file.is_file() else None
 
 
 def digest_of(folder: Path) -> str:
