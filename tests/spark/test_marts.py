@@ -208,6 +208,8 @@ def test_after_a_rollback_a_build_makes_marts_anew(sample, instance):
     batches = sample.rows("SELECT count(*) FROM lake.marts.ingest_batches")
     stale = [f"marts.{each}" for each in ("daily_revenue", "customers", "ingest_batches")]
     assert not sample.check(instance, "marts.customers", CORRECTED), "before the build"
+    incremental = stale[:2]
+    uuids = [sample.lake.catalog.load_table(each).metadata.table_uuid for each in incremental]
     built = sample.build(instance, *stale)
     assert built.success
     assert verdicts(built, CORRECTED) == {
@@ -221,6 +223,8 @@ def test_after_a_rollback_a_build_makes_marts_anew(sample, instance):
     assert sample.check(instance, "marts.customers", CORRECTED)
     assert not sample.check(instance, "marts.data_quality", CORRECTED), "it counts that history"
     assert sample.check(instance, "marts.customers", "unique_customers_customer_id")
+    now = [sample.lake.catalog.load_table(each).metadata.table_uuid for each in incremental]
+    assert now == uuids, "readers have the old rows until the new ones are there"
 
 
 @pytest.mark.long
