@@ -183,6 +183,10 @@ def test_marts_follow_their_tables(sample, instance, starts):
     assert sample.rows(visitors) == [("ann", "/3", 1, 5)]
     assert sample.rows(f"{quality}'shop.orders'") == [(7, 6, 1)]
     assert sample.rows("SELECT sum(orders) FROM lake.marts.customers") == [(6,)]
+    for mart in ("marts.customers", "marts.visitors"):
+        kept = sample.lake.catalog.load_table(mart).properties
+        assert kept["write.metadata.delete-after-commit.enabled"] == "true"
+        assert kept["write.metadata.previous-versions-max"] == "20"
     assert starts() == ["parse 0", "build 1", "build 1"], "each is a process; the project is parsed once"
 
 
