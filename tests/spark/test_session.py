@@ -67,7 +67,7 @@ def test_a_session_keeps_no_plan_whatever_the_server_was_told(stack):
 
 
 def test_a_session_that_another_process_is_to_find_has_the_catalog_that_its_server_was_started_without(stack):
-    """Given a catalog that the server does not know, when a session is opened with it for somebody else, then he finds it there, and no other session does."""
+    """Given a catalog that the server does not know, when a session is opened with it for somebody else, then he finds it there, with the settings of platform.yaml, and no other session does."""
     remote, session_id = stack["spark"]["remote"], str(uuid4())
     (warehouse,) = {value for key, value in stack["catalog"]["properties"].items() if key == "warehouse"}
     prefix = "spark.sql.catalog.elsewhere"
@@ -77,11 +77,13 @@ def test_a_session_that_another_process_is_to_find_has_the_catalog_that_its_serv
         f"{prefix}.warehouse": warehouse,
     }
     catalog = SimpleNamespace(name="elsewhere", spark_conf=lambda: settings)
-    begin_session(remote, session_id, SimpleNamespace(catalog=catalog))
+    spark = Spark(conf={"spark.sql.shuffle.partitions": "7"})
+    begin_session(remote, session_id, SimpleNamespace(catalog=catalog, spark=spark))
     other, found = connect(remote), connect(of_session(remote, session_id))
     with pytest.raises(Exception, match="elsewhere"):
         other.sql("SHOW NAMESPACES IN elsewhere").collect()
     found.sql("SHOW NAMESPACES IN elsewhere").collect()
+    assert found.conf.get("spark.sql.shuffle.partitions") == "7"
     assert found.session_id == session_id
     for each in (other, found):
         each.stop()

@@ -79,16 +79,21 @@ def of_session(address: str, session_id: str) -> str:
 
 
 def begin_session(address: str, session_id: str, platform: Platform) -> None:
-    """Open a session that another process is to find there, with the catalog if the server was started without it.
+    """Open a session that another process is to find there, with the settings of platform.yaml.
+
+    It brings the catalog if the server was started without it.
 
     Raises:
         Outage: `spark_down`.
+        Stopped: `misconfigured`: the server refuses a setting.
     """
     with translated():
         client = SparkConnectClient(of_session(address, session_id))
         _impatient(client)
         try:
-            _bring_catalog(RuntimeConf(client), platform)
+            conf = RuntimeConf(client)
+            _bring_catalog(conf, platform)
+            _set(conf, platform.spark.conf)
         finally:
             client.close()
 
@@ -155,15 +160,23 @@ def configure(spark: SparkSession, platform: Platform, own: Mapping[str, str]) -
     """
     _bring_catalog(spark.conf, platform)
     literals = {} if spark.conf.get(_LITERALS, "false") == "false" else {_LITERALS: "false"}
-    for key, value in {
-        **SESSION_SETTINGS,
-        **literals,
-        **own,
-        "spark.sql.session.timeZone": "UTC",
-        **platform.spark.conf,
-    }.items():
+    _set(
+        spark.conf,
+        {
+            **SESSION_SETTINGS,
+            **literals,
+            **own,
+            "spark.sql.session.timeZone": "UTC",
+            **platform.spark.conf,
+        },
+    )
+
+
+def _set(conf: Any, settings: Mapping[str, Any]) -> None:
+    """Raises Stopped: `misconfigured`."""
+    for key, value in settings.items():
         try:
-            spark.conf.set(key, str(value))
+            conf.set(key, str(value))
         except (AnalysisException, IllegalArgumentException) as error:
             shown = redact(str(value), key)
             says = str(error).splitlines()[0].replace(str(value), shown)
