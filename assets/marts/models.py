@@ -124,7 +124,7 @@ def _spec(
         group_name=mart.table.partition(".")[0],
         code_version=mart.code_version,
         owners=list(mart.owners),
-        tags={ROLE_TAG: "data"},
+        tags={**dict.fromkeys(mart.tags, ""), ROLE_TAG: "data"},
         kinds={"dbt", "spark", "iceberg"},
         automation_condition=when_upstream_moved([marts[each] for each in mart.upstream if each in marts]),
     )

@@ -135,6 +135,7 @@ def _mart(manifest: Mapping[str, Any], spec: dg.AssetSpec, checks: Sequence[dg.A
         unique_id=node["unique_id"],
         description=spec.description or "",
         owners=tuple(spec.owners),
+        tags=tuple(sorted(spec.tags.keys() & node["tags"])),
         code_version=spec.code_version,
         upstream=tuple(sorted(table_of(each.asset_key) for each in spec.deps)),
         keeps=node["resource_type"] == "snapshot" or node["config"].get("full_refresh") is False,

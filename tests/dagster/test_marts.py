@@ -20,7 +20,7 @@ from assets.marts.dbt_session import open_dbt_session
 from assets.marts.models import mart_assets, when_upstream_moved
 from assets.marts.origins import Built
 from assets.marts.translator import MartTranslator
-from assets.names import ALLOWED, CORRECTED, table_key
+from assets.names import ALLOWED, CORRECTED, ROLE_TAG, table_key
 from orchestration.definitions import build_defs
 from tidemark.cli.marts import main, parse, text_of
 from tidemark.domain.columns.types import STRING, Field, Struct
@@ -92,7 +92,7 @@ def test_a_mart_is_known_by_the_name_of_its_table(project, capsys):
     """Given a model with alias and schema, a seed and a snapshot that name no asset key, then their keys are the names of their tables; tests that will never run are named."""
     code, found = project(
         {
-            "models/mails.sql": "{{ config(alias='sent', schema='mail') }} select email from {{ source('shop', 'orders') }}",
+            "models/mails.sql": "{{ config(alias='sent', schema='mail', tags=['finance']) }} select email from {{ source('shop', 'orders') }}",
             "models/more.yml": "models: [{name: mails, columns: [{name: email, data_tests: [not_null]}]}]\n"
             "sources: [{name: people, schema: hr, tables: [{name: staff, identifier: persons, meta: {topic: persons},"
             " columns: [{name: id, data_tests: [unique]}]}]}]",
@@ -108,6 +108,9 @@ def test_a_mart_is_known_by_the_name_of_its_table(project, capsys):
     assert new == {"marts_mail.sent", "marts.countries", "marts_past.then"}
     assert upstream["marts_past.then"] == ("marts_mail.sent",)
     assert found.sources["hr.persons"] == "persons"
+    [sent] = [each for each in found.marts if each.table == "marts_mail.sent"]
+    [spec] = mart_assets([sent], [], "lake", {}).specs
+    assert spec.tags.items() >= {"finance": "", ROLE_TAG: "data"}.items(), "dbt's tags select in Dagster too"
     assert sorted(capsys.readouterr().err.splitlines()) == [
         f"warning: {file}: test {name} is no asset check: {how}"
         for file, name, how in (

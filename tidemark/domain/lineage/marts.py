@@ -47,6 +47,7 @@ class Mart(_Part):
     unique_id: str
     description: str = ""
     owners: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
     code_version: str | None = None
     upstream: tuple[str, ...]
     keeps: bool = False
