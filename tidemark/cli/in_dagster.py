@@ -13,10 +13,12 @@ from typing import Any
 
 import dagster as dg
 from dagster import DagsterInstance
+from dagster._check import CheckError
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.execution.execute_in_process import core_execute_in_process
+from dagster._core.instance.config import PoolGranularity
 
-from orchestration.instance import prepare_dagster_home
+from orchestration.instance import SETTINGS, prepare_dagster_home
 from sensors.dead_runs import bury
 from tidemark.cli.border import debugging
 from tidemark.domain.errors import Refused
@@ -26,6 +28,8 @@ from tidemark.engine.config.configuration import places
 
 _INTERRUPT = dg.DagsterExecutionInterruptedError.__name__
 _LOUD = ("dagster", "SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging")
+_OR_OURS = "or unset DAGSTER_HOME for the one in Tidemark's home"
+_HOW = f"docs/deployment, {SETTINGS}"
 
 
 @contextmanager
@@ -33,23 +37,46 @@ def dagster_instance() -> Iterator[DagsterInstance]:
     """The instance of DAGSTER_HOME, by default <TIDEMARK_HOME>/dagster; prepared on first use.
 
     Raises:
-        Refused: DAGSTER_HOME is no folder.
+        Refused: DAGSTER_HOME is no folder with settings of Dagster, or they cannot be followed.
     """
     if not os.environ.get("DAGSTER_HOME"):
         os.environ["DAGSTER_HOME"] = str(prepare_dagster_home(places(os.environ).home))
     home = Path(os.environ["DAGSTER_HOME"])
-    if not (home.is_absolute() and home.is_dir()):
+    if not (home.is_absolute() and (home / SETTINGS).is_file()):
         raise Refused(
-            f"DAGSTER_HOME must be the absolute path of a folder that is there, not {home}",
-            next_step="make that folder, or unset DAGSTER_HOME for the one in Tidemark's home",
+            f"DAGSTER_HOME must be the absolute path of a folder with a {SETTINGS}, not {home}",
+            next_step=f"make that folder ({_HOW}), {_OR_OURS}",
         )
     with ExitStack() as stack:
         # two that open a new instance at once would both make its tables
         with alone(home / ".tidemark.lock"):
-            instance = stack.enter_context(DagsterInstance.get())
+            try:
+                instance = stack.enter_context(DagsterInstance.get())
+            except (CheckError, dg.DagsterError) as error:
+                raise Refused(
+                    f"Dagster does not take {home / SETTINGS}: {error}",
+                    next_step=f"mend it, or install what it names ({_HOW}), {_OR_OURS}",
+                ) from error
             instance.get_runs(limit=1)
             instance.all_asset_keys()
         yield instance
+
+
+def require_our_settings(instance: DagsterInstance) -> None:
+    """A daemon takes every run that its instance has in the queue: it fails those of projects that it does not know.
+
+    Raises:
+        Refused: the instance has no settings for Tidemark's lanes, so it is for other work.
+    """
+    pools = instance.get_concurrency_config().pool_config
+    if (pools.default_pool_limit, pools.pool_granularity) == (1, PoolGranularity.RUN):
+        return
+    settings = Path(os.environ["DAGSTER_HOME"]) / SETTINGS
+    raise Refused(
+        f"{settings} has not Tidemark's settings (concurrency.pools: default_limit 1, granularity run): a daemon "
+        "there would let runs of one lane go at once, and fail the queued runs of other projects",
+        next_step=f"unset DAGSTER_HOME for the one in Tidemark's home, or mend those settings: {_HOW}",
+    )
 
 
 def execute(

@@ -386,7 +386,7 @@ def test_a_dagster_home_that_is_not_there_is_bad_use(
     assert told.exit_code == 2
     error = json.loads(told.stdout)["error"]
     assert home_of_dagster in error["message"]
-    assert "make that folder" in error["next_step"]
+    assert "make that folder (docs/deployment" in error["next_step"]
 
 
 @pytest.mark.parametrize("command", [["services", "up"], ["dev"], ["pause", "shop.orders", "--by", "ada"]])

@@ -14,10 +14,12 @@ from rich.console import Console
 import tidemark.cli.demo.stage as stage_module
 from tidemark.cli.border import end_as_by_ctrl_c
 from tidemark.cli.demo.hold import DAEMON, end_leftovers, held
+from tidemark.cli.demo.show import demo
 from tidemark.cli.demo.stage import ENDS, in_another_terminal, stage
 from tidemark.domain.errors import Refused
 from tidemark.services.processes import Command, Mark, has_ended, start
 
+CONTRACTS = Path(__file__).parents[3] / "contracts"
 HOLD = "import sys, time\nfrom pathlib import Path\nfrom tidemark.cli.demo.hold import held\n"
 HOLD += "with held(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(60)"
 
@@ -66,6 +68,7 @@ def out(tmp_path, monkeypatch):
     world.clear()
     before = {number: signal.getsignal(number) for number in ENDS}
     monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("DAGSTER_HOME", "")
     monkeypatch.setattr(stage_module, "DagsterServices", Dagster)
     monkeypatch.setattr(stage_module, "Stack", Stack)
     embedded = SimpleNamespace(platform=SimpleNamespace(embedded=True))
@@ -99,6 +102,46 @@ def test_a_second_one_touches_nothing_of_the_first(out, tmp_path):
     with held(tmp_path / "home"), pytest.raises(Refused), stage(out):
         pass
     assert world == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (None, "a folder with a dagster.yaml"),
+        ("telemetry: {enabled: false}", "fail the queued runs of other projects"),
+        ("concurrency: {pools: {default_limit: 1, granularity: op}}", "granularity run"),
+        ("storage: {custom: {module: none_such, class: Storage, config: {}}}", "none_such"),
+    ],
+)
+def test_nothing_is_started_on_a_dagster_for_other_work(out, tmp_path, monkeypatch, settings, told):
+    """Given the DAGSTER_HOME of somebody's other projects, when dev begins, then it is refused: a daemon takes all that its instance has in the queue."""
+    elsewhere = tmp_path / "dagster of all"
+    elsewhere.mkdir()
+    if settings:
+        (elsewhere / "dagster.yaml").write_text(settings)
+    monkeypatch.setenv("DAGSTER_HOME", str(elsewhere))
+    with pytest.raises(Refused, match=told) as refused, stage(out):
+        pass
+    assert str(elsewhere) in refused.value.message
+    assert "unset DAGSTER_HOME" in refused.value.next_step
+    assert world == []
+
+
+def test_the_demo_has_its_own_dagster_whatever_the_terminal_names(out, tmp_path, monkeypatch):
+    """Given the DAGSTER_HOME of somebody's other projects, when the demo begins, then Dagster starts on the one of Tidemark's home."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TIDEMARK_CONTRACTS", str(CONTRACTS))
+    monkeypatch.delenv("TIDEMARK_CONFIG", raising=False)
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster of all"))
+
+    def starts(_dagster):
+        raise Refused(os.environ["DAGSTER_HOME"])
+
+    monkeypatch.setattr(Dagster, "up", starts)
+    with pytest.raises(Refused) as on:
+        demo(script=True, keep=False)
+    assert on.value.message == str(tmp_path / "home" / "dagster")
+    assert " && unset DAGSTER_HOME" in in_another_terminal("DAGSTER_HOME")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

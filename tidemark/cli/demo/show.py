@@ -35,6 +35,7 @@ Step = Callable[[], bool]
 def demo(*, script: bool, keep: bool) -> None:
     """Everything from nothing. Without a terminal, or with `script`, the tour runs by itself and may fail."""
     _use_sample_contracts()
+    unheeded = ["DAGSTER_HOME"] if os.environ.pop("DAGSTER_HOME", None) else []  # of other work
     out = console()
     alone = script or not (sys.stdin.isatty() and out.is_interactive)
     right = True
@@ -43,7 +44,7 @@ def demo(*, script: bool, keep: bool) -> None:
         tour = Tour(made, traffic, Board(made.configuration), out)
         try:
             out.print(f"Dagster's UI: [bold]{made.dagster.url}[/]", markup=True)
-            _say_where_commands_work(out)
+            _say_where_commands_work(out, *unheeded)
             right = tour.first_rows()
             if alone:
                 right = _by_itself(tour, right)
@@ -87,9 +88,9 @@ def dev() -> None:
             _watch(out, board, Counter(), Text(hint), pause)
 
 
-def _say_where_commands_work(out: Console) -> None:
+def _say_where_commands_work(out: Console, *unheeded: str) -> None:
     out.print("The commands that follow work in another terminal, after this:")
-    out.print(f"$ {in_another_terminal()}", style="bold cyan", soft_wrap=True)
+    out.print(f"$ {in_another_terminal(*unheeded)}", style="bold cyan", soft_wrap=True)
 
 
 def _by_itself(tour: Tour, right: bool) -> bool:  # noqa: FBT001

@@ -15,6 +15,7 @@ from rich.console import Console
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_services import DagsterServices
 from tidemark.cli.demo.hold import held
+from tidemark.cli.in_dagster import dagster_instance, require_our_settings
 from tidemark.domain.config.configuration import Configuration
 from tidemark.engine.config.configuration import load_from_environment, places
 from tidemark.services.progress import on_console
@@ -47,11 +48,13 @@ def stage(console: Console) -> Iterator[Stage]:
     """Bring everything up; when the block ends, however it ends, nothing that was started here runs on.
 
     Raises:
-        Refused: another demo or dev holds the home.
+        Refused: another demo or dev holds the home, or DAGSTER_HOME names a Dagster for other work.
         ConfigurationError, ServiceError.
     """
     found = places(os.environ)
     with held(found.home.absolute()):
+        with dagster_instance() as instance:
+            require_our_settings(instance)
         stack = Stack(found.home) if load_from_environment().platform.embedded else None
         dagster = DagsterServices(found)
         ours = stack is not None and not all(stack.status()["processes"].values())
@@ -74,14 +77,18 @@ def stage(console: Console) -> Iterator[Stage]:
                 _say(console, f"{_left(stack, ours=ours)} The data stays in {found.home}.")
 
 
-def in_another_terminal() -> str:
-    """What makes the commands that are printed work there: this folder, this environment, the same settings."""
+def in_another_terminal(*unheeded: str) -> str:
+    """What makes the commands that are printed work there: this folder, this environment, the same settings.
+
+    `unheeded`: variables that a terminal has and that count for nothing here.
+    """
     here = Path.cwd()
     words = [f"cd {shlex.quote(str(here))}"]
     activate = Path(sys.executable).with_name("activate")
     if activate.is_file():
         near = activate.relative_to(here) if activate.is_relative_to(here) else activate
         words.append(f". {shlex.quote(str(near))}")
+    words += [f"unset {name}" for name in unheeded]
     dagster = Path(os.environ.get("TIDEMARK_HOME") or ".tidemark") / "dagster"
     for name, default in {**SETTINGS, "DAGSTER_HOME": dagster}.items():
         said = os.environ.get(name)
