@@ -4,6 +4,9 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo dev test test-long test-unit test-dagster test-spark test-rows test-proof test-acts test-upserts test-e2e check docs format bench bench-quick services-up services-down clean uv java
 
+# A terminal may have these for another Python, or another Spark, than the one in .venv.
+unexport PYTHONPATH PYTHONHOME UV_PROJECT_ENVIRONMENT
+
 PYTHON ?= python3
 # A uv on the PATH is used; else one of our own, in .uv, which `make clean` leaves and `rm -r .uv` undoes.
 UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)

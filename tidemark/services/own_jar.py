@@ -18,7 +18,7 @@ import tidemark
 from tidemark.services.download import fetch
 from tidemark.services.errors import ServiceError, ServiceFailed
 from tidemark.services.java import find_java
-from tidemark.services.manifest import cache_dir, classpath
+from tidemark.services.manifest import artifacts, cache_dir, classpath
 
 SOURCES = Path(tidemark.__file__).parent / "jvm"
 LEVEL = "-17"  # not --release, which asks a newer runtime for the files of a JDK
@@ -29,6 +29,7 @@ def own_jar(java: Path) -> Path:
     """The jar, compiled if this version of the sources was not yet against the pinned jars; those must be there.
 
     Raises:
+        ServiceError: as `pyspark_home`.
         ServiceFailed: it does not compile.
     """
     beside = [*map(Path, classpath("spark")), *sorted((pyspark_home() / "jars").glob("*.jar"))]
@@ -43,11 +44,23 @@ def own_jar(java: Path) -> Path:
 
 
 def pyspark_home() -> Path:
-    """The folder of pip's pyspark, which has Spark's jars."""
+    """The folder of pip's pyspark, which has Spark's jars.
+
+    Raises:
+        ServiceError: another pyspark comes first: that of a Spark of one's own has its jars elsewhere.
+    """
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("pyspark")
-    return Path(spec.origin).parent
+    home = Path(spec.origin).parent
+    (release,) = {each.version for each in artifacts("spark") if each.name.startswith("spark-sql-")}
+    if not any(home.glob(f"jars/spark-core_*-{release}.jar")):
+        raise ServiceError(
+            f"Python takes pyspark from {home}, which has not the jars of Spark {release}: PYTHONPATH names "
+            "another Spark, or another release was installed",
+            next_step=f"unset PYTHONPATH; if it was not set: pip install 'pyspark[connect]=={release}'",
+        )
+    return home
 
 
 def _compile(java: Path, sources: Sequence[Path], beside: Sequence[Path], jar: Path) -> None:

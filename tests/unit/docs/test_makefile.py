@@ -1,4 +1,4 @@
-"""Rule: `make` works wherever the tools that it calls lie."""
+"""Rule: `make` works wherever the tools that it calls lie, and whatever they are elsewhere."""
 
 import os
 import shutil
@@ -7,20 +7,53 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="a wheel is tested without it")
 REPOSITORY = Path(__file__).parents[3]
+UV = """#!/bin/sh
+echo "uv $* path=$PYTHONPATH home=$PYTHONHOME project=$UV_PROJECT_ENVIRONMENT"
+if [ "$1" = sync ]; then mkdir -p .venv/bin && echo '#!/bin/sh' >.venv/bin/python && chmod +x .venv/bin/python; fi
+"""
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="a wheel is tested without it")
+@pytest.fixture
+def clone(tmp_path):
+    """The Makefile in a folder of its own, beside a `uv` that says how it is called and makes a `python` that does nothing."""
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    for name in ("Makefile", "pyproject.toml", "uv.lock"):
+        shutil.copy(REPOSITORY / name, folder)
+    _program(tmp_path / "bin" / "uv", UV)
+    return folder
+
+
+def _program(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def make(folder, *words, tools=None, **environment):
+    """The lines that it says; what `make test` tells its own calls is none of theirs."""
+    environ = {name: each for name, each in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    environ["PATH"] = f"{tools or folder.parent / 'bin'}{os.pathsep}{environ['PATH']}"
+    told = subprocess.run(
+        ["make", *words], cwd=folder, env={**environ, **environment}, capture_output=True, text=True, check=True
+    )
+    return told.stdout.splitlines()
+
+
 def test_a_uv_below_a_folder_with_a_space_is_called(tmp_path):
     uv = tmp_path / "Ada Lovelace" / "uv"
-    uv.parent.mkdir()
-    uv.write_text("#!/bin/sh\n")
-    uv.chmod(0o755)
-    path = f"{uv.parent}{os.pathsep}{os.environ['PATH']}"
-    command = ["make", "--dry-run", "--always-make", "check", "demo", "bench-quick"]
-    told = subprocess.run(
-        command, cwd=REPOSITORY, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=True
-    )
-    calls = [line for line in told.stdout.splitlines() if str(uv) in line]
+    _program(uv, "#!/bin/sh\n")
+    told = make(REPOSITORY, "--dry-run", "--always-make", "check", "demo", "bench-quick", tools=uv.parent)
+    calls = [line for line in told if str(uv) in line]
     assert len(calls) >= 10
     assert [line for line in calls if f'"{uv}" ' not in line] == []
+
+
+def test_what_a_terminal_has_for_another_python_or_spark_is_not_handed_on(clone):
+    """Given settings for a Spark and a uv of one's own, when the demo is made, then none of it reaches the environment in .venv."""
+    foreign = {"PYTHONPATH": "/opt/spark/python", "PYTHONHOME": "/opt/python", "UV_PROJECT_ENVIRONMENT": "/opt/venv"}
+    told = make(clone, "demo", **foreign)
+    assert [line for line in told if "tidemark demo" in line] != []
+    assert [line for line in told if line.startswith("uv") and not line.endswith("path= home= project=")] == []
