@@ -2,7 +2,7 @@
 # `make` alone says what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test test-long test-unit test-dagster test-spark test-rows test-proof test-acts test-upserts test-e2e check docs format bench bench-quick services-up services-down clean uv java
+.PHONY: help demo dev test test-long test-unit test-dagster test-spark test-rows test-proof test-acts test-upserts test-e2e check docs format bench bench-quick services-up services-down clean anew uv java
 
 # A terminal may have these for another Python, or another Spark, than the one in .venv.
 unexport PYTHONPATH PYTHONHOME UV_PROJECT_ENVIRONMENT
@@ -86,16 +86,24 @@ services-down: $(ONLY) ## Stop it; its data stays
 	@$(RUN) tidemark services down
 
 clean: ## Stop the stack; remove its data, the environment and all caches of this folder
-	@if [ -x .venv/bin/tidemark ]; then .venv/bin/tidemark services down; fi
+	@[ ! -e .venv ] || .venv/bin/python -m tidemark services down || echo "What may run of the stack was not stopped."
 	rm -rf .tidemark .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+# The stamps say where they were made: an environment that has moved, or has lost its Python, is made anew.
+LOST := $(if $(wildcard $(VENV) $(ONLY)),$(shell .venv/bin/python -Ic 'import psutil' 2>/dev/null || echo its Python; \
+	cd .venv && grep -vsxF "$$(pwd -P)" .runnable .synced))
+$(VENV) $(ONLY): $(if $(LOST),anew)
+
+anew:
+	@rm -rf .venv
 
 $(VENV): pyproject.toml uv.lock | uv
 	@"$(UV)" sync --frozen --compile-bytecode
-	@touch $@
+	@cd .venv && pwd -P >$(@F)
 
 $(ONLY): pyproject.toml uv.lock | uv
 	@"$(UV)" sync --frozen --compile-bytecode --no-default-groups --inexact
-	@touch $@
+	@cd .venv && pwd -P >$(@F)
 
 uv:
 	@"$(UV)" --version >/dev/null 2>&1 || { \
