@@ -1,15 +1,17 @@
-"""Keys of upsert tables the whole way: composite and nested ones, the Kafka key itself, a new topic, a wider key."""
+"""Keys of upsert tables the whole way: composite and nested ones, the Kafka key itself, a new topic, a wider key, one that moves."""
 
 import json
 
 import pytest
 from debezium import framed, register
+from upserted import Upserted
 
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Refused
 from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.approve import approve
+from tidemark.engine.preview.foresee_upsert import foresee_upsert
 from tidemark.engine.table.operations import Signature
 
 ADA = Signature("ada@shop.example", "a test", run_id="r")
@@ -170,3 +172,25 @@ def test_columns_of_any_name_are_keys_and_values(lakehouse):
     assert merged(("a", 1, 5), ("a", 2, 6), ("b", 1, 7)) == {("a", 1): 5, ("a", 2): 6, ("b", 1): 7}
     events = ("a", 1, 4), ("a", 2, None), ("b", 1, 8), ("c", 3, 9)
     assert merged(*events) == {("a", 1): 5, ("b", 1): 8, ("c", 3): 9}
+
+
+def test_partitions_that_come_later_are_told_where_the_offset_alone_is_the_order(lakehouse, caplog):
+    """Given a topic whose second partition is empty at first, when it gets a third and a key moves there, then the log of the merge and the plan name the third alone."""
+    made = Upserted(lakehouse)
+    made.both((2, "a"), (2, "b"), (4, "c"))
+    made.both((1, "x"))
+    assert told(caplog) == []
+    made.topic.grow(3)
+    made.both((2, "moved"))
+    assert made.rows() == {1: "x", 2: "b", 4: "c"}, "its older row has the greater offset"
+    [said] = told(caplog)
+    assert f"{made.topic.name} got partitions after rows had been merged (2):" in said
+    made.both((2, "again"), (2, "newest"))
+    assert made.rows() == {1: "x", 2: "newest", 4: "c"}
+    assert told(caplog) == [said], "once"
+    [noted] = foresee_upsert(lakehouse.lake, made.current).findings
+    assert said == f"{made.name}: {noted}"
+
+
+def told(caplog):
+    return [each.getMessage() for each in caplog.records if each.name == "tidemark.merge"]

@@ -40,7 +40,7 @@ SOURCES = ("tidemark", "orchestration", "assets", "jobs", "sensors", "resources"
 COMMENT = re.compile(r"\s//[^\"\n]*(?:\"[^\"\n]*\"[^\"\n]*)*$", re.MULTILINE)
 VARIABLE = re.compile(r"\bTIDEMARK_[A-Z_]*[A-Z]\b")
 PROPERTY = re.compile(r"[\"'](tidemark\.[a-z][a-z.-]*)[\"']")
-LOGGERS = {"tidemark.progress", "tidemark.group", "tidemark.quarantine", "tidemark.review"}
+LOGGERS = {"tidemark.progress", "tidemark.group", "tidemark.merge", "tidemark.quarantine", "tidemark.review"}
 PARTS = {"engine", "domain", "services", "spark"}
 """What follows `tidemark.` in the name of a module or a class."""
 

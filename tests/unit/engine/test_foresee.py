@@ -15,6 +15,7 @@ from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
+from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, read_state
 from tidemark.engine.merge.pair import read_pair
@@ -203,6 +204,42 @@ class TestAnUpsertTableWhoseAppendTableIsToChange:
             "rows of shop.orders are to have other columns" in each for each in found.findings
         ) == bool(foreseen)
         assert found.plan == "", "nobody can approve it yet"
+
+    @pytest.mark.parametrize(
+        ("merges", "order", "epoch", "told"),
+        [
+            ([{0: 1}], "_kafka.offset", 0, True),
+            ([{0: 1}, {0: 1, 1: 1}], "_kafka.offset", 0, True),
+            ([{0: 1, 1: 0}], "_kafka.offset", 0, False),
+            ([{0: 1}], "_kafka.offset", 1, False),
+            ([{0: 1}], "id", 0, False),
+        ],
+        ids=[
+            "not merged yet",
+            "merged since",
+            "empty from the start",
+            "of another epoch",
+            "ordered by the source",
+        ],
+    )
+    def test_tells_of_partitions_that_came_after_a_merge_where_the_offset_alone_is_the_order(
+        self, lake: Any, merges: list[dict[int, int]], order: str, epoch: int, *, told: bool
+    ) -> None:
+        append, made = (lake.catalog.load_table(f"shop.{name}") for name in ("orders", "orders_current"))
+        uuid, head = str(append.metadata.table_uuid), append.metadata.current_snapshot_id
+        rows = append.scan().to_arrow()
+        for following in merges:
+            merged = MergeLedger(
+                append_table="shop.orders", append_uuid=uuid, append_snapshot=head, next=following
+            )
+            made.append(rows, snapshot_properties={LEDGER_PROPERTY: merged.to_json()})
+        ledger = Ledger(cluster_id="c", topic_id="t", topic="orders", epoch=epoch, next={0: 1, 1: 1})
+        append.append(rows, snapshot_properties={LEDGER_PROPERTY: ledger.to_json()})
+        upsert = {"table": "shop.orders_current", "keys": ["id"], "order_by": [order]}
+        current = upsert_table_of(contract(value={"format": "json", "fields": {"id": "int"}}, upsert=upsert))
+        assert current is not None
+        notes = foresee_upsert(lake, current).findings
+        assert ["got partitions after rows had been merged (1):" in each for each in notes] == [True] * told
 
     def test_is_described_as_its_append_table_is(self, lake: Any) -> None:
         """Given a description that the append table's columns have got, then the next merge gives it to the upsert table, once."""

@@ -4,6 +4,7 @@ As in ingest each attempt plans from both tables and works on its own branch. On
 row; what it remembered is void.
 """
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from tidemark.domain.outcome import Commit
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import translated
 from tidemark.engine.merge.batch import read_batch
+from tidemark.engine.merge.grown import grown
 from tidemark.engine.merge.plan import MergePlan, make_merge_plan
 from tidemark.engine.merge.stage import StagedMerge, stage_merge
 from tidemark.engine.stopwatch import Stopwatch
@@ -23,6 +25,8 @@ from tidemark.engine.table.branch import Attempt, drop_branch, dropped_on_failur
 from tidemark.engine.table.lease import LOST_OFTEN, ask_for_room
 from tidemark.engine.table.publish import publish
 from tidemark.engine.table.races import ATTEMPTS, stand_aside
+
+_log = logging.getLogger("tidemark.merge")
 
 
 def merge_once(
@@ -59,6 +63,8 @@ def _attempt(
         plan = make_merge_plan(lake, current, run_id, loaded_before=loaded_before, goal=goal)
     if plan is None:
         return None
+    if plan.after and (told := grown(plan.pair, [plan.after], plan.rows.end)):
+        _log.warning("%s: %s", plan.current.contract.table, told)
     with _kept(lake, plan), dropped_on_failure(lake, plan.attempt):
         with watch("branch"):
             made = open_branch(lake, plan.attempt)

@@ -11,8 +11,9 @@ from tidemark.domain.plan.applied import applied
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import translated
 from tidemark.engine.access.table_state import UPSERT_OF, TableState
+from tidemark.engine.merge.grown import grown
 from tidemark.engine.merge.missing_rows import lacking
-from tidemark.engine.merge.pair import read_pair
+from tidemark.engine.merge.pair import Pair, own_receipts, read_pair
 from tidemark.engine.merge.table import columns_for, lacking_columns, made_otherwise, plan_follow
 from tidemark.engine.preview.foresee import Foresight, asset, created, of_plan, prevented
 from tidemark.engine.schema.evolve import plan_evolution
@@ -59,7 +60,16 @@ def foresee_upsert(lake: Lake, current: UpsertTable) -> Foresight:
             found = prevented(found, "incompatible", lack.fields["detail"])
         if (lack := lacking(pair)) is not None:
             found = prevented(found, "history", lack.fields["detail"])
-        return replace(found, affects=(asset(contract.table),), findings=notes)
+        return replace(found, affects=(asset(contract.table),), findings=(*notes, *_grown(lake, pair)))
+
+
+def _grown(lake: Lake, pair: Pair) -> list[str]:
+    """Partitions that came after a merge whose receipt is still there."""
+    if pair.append is None or not pair.current.by_offset:
+        return []
+    merged = [ledger for _, ledger in own_receipts(lake, pair.state.table)]
+    told = grown(pair, merged, pair.append.ledger.next)
+    return [told] if told else []
 
 
 def _append_columns(lake: Lake, current: UpsertTable) -> Struct:
