@@ -7,6 +7,7 @@ from typing import Any
 import tidemark.engine.merge.plan as planning
 import tidemark.engine.merge.stage as staging
 import tidemark.engine.table.branch as branching
+import tidemark.engine.table.create as creating
 import tidemark.engine.table.operations as operating
 import tidemark.engine.table.publish as publishing
 
@@ -26,7 +27,7 @@ def dying_at(monkeypatch: Any, point: str) -> Iterator[None]:
             raise Died
 
     with monkeypatch.context() as patch, suppress(Died):
-        for module in (planning, staging, publishing, operating):
+        for module in (creating, planning, staging, publishing, operating):
             patch.setattr(module, "pause_point", end)
         patch.setattr(branching, "drop_branch", lambda *_: None)
         yield

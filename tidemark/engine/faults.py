@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 PausePoint = Literal[
+    "creating",
     "evolving",
     "altering",
     "altered",

@@ -1,9 +1,10 @@
-"""Keys of upsert tables the whole way: composite and nested ones, the Kafka key itself, a new topic, a wider key, one that moves."""
+"""Keys of upsert tables the whole way: composite and nested ones, the Kafka key itself, a new topic, a wider key, one that moves, identifier fields."""
 
 import json
 
 import pytest
 from debezium import framed, register
+from dying import dying_at
 from upserted import Upserted
 
 from tidemark.domain.config.upsert import upsert_table_of
@@ -194,3 +195,24 @@ def test_partitions_that_come_later_are_told_where_the_offset_alone_is_the_order
 
 def told(caplog):
     return [each.getMessage() for each in caplog.records if each.name == "tidemark.merge"]
+
+
+def test_a_table_whose_making_was_cut_off_gets_its_identifier_fields(lakehouse, monkeypatch):
+    """Given a first merge that dies between the statements that make the table, or a table that has rows and lost them, when merged again, then its key is its identifier field."""
+    made = Upserted(lakehouse, format_version=3, sort_by=["id"])
+    made.send((1, "a"))
+    assert made.append.run().error is None
+    with dying_at(monkeypatch, "creating"):
+        made.merge()
+    assert identifiers(made) == []
+    made.merge()
+    assert (identifiers(made), made.rows()) == (["id"], {1: "a"})
+    lakehouse.spark().sql(f"ALTER TABLE {made.name} DROP IDENTIFIER FIELDS id")
+    assert identifiers(made) == []
+    made.both((1, "b"), (2, "c"))
+    assert (identifiers(made), made.rows()) == (["id"], {1: "b", 2: "c"})
+
+
+def identifiers(made):
+    schema = made.table().schema()
+    return [schema.find_column_name(each) for each in schema.identifier_field_ids]

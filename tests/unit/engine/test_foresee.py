@@ -19,7 +19,7 @@ from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, read_state
 from tidemark.engine.merge.pair import read_pair
-from tidemark.engine.merge.table import DELETES, KEYS, ORDER, plan_follow
+from tidemark.engine.merge.table import DELETES, KEYS, ORDER, plan_follow, prepare
 from tidemark.engine.preview.foresee import Foresight, foresee
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
 from tidemark.engine.schema.evolve import apply_changes
@@ -240,6 +240,14 @@ class TestAnUpsertTableWhoseAppendTableIsToChange:
         assert current is not None
         notes = foresee_upsert(lake, current).findings
         assert ["got partitions after rows had been merged (1):" in each for each in notes] == [True] * told
+
+    def test_whose_keys_were_never_required_stays_without_identifier_fields(self, lake: Any) -> None:
+        upsert = {"table": "shop.orders_current", "keys": ["id"]}
+        current = upsert_table_of(contract(value={"format": "json", "fields": {"id": "int"}}, upsert=upsert))
+        assert current is not None
+        pair = read_pair(lake, current, ledger=False)
+        prepare(lake, current, pair.state, pair.columns, "r")
+        assert lake.catalog.load_table("shop.orders_current").schema().identifier_field_ids == []
 
     def test_is_described_as_its_append_table_is(self, lake: Any) -> None:
         """Given a description that the append table's columns have got, then the next merge gives it to the upsert table, once."""

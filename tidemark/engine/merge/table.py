@@ -25,7 +25,7 @@ from tidemark.engine.ingest.readable_head import with_readable_head
 from tidemark.engine.merge.pair import Pair
 from tidemark.engine.schema.by_hand import reviewed
 from tidemark.engine.schema.evolve import apply_changes, storable
-from tidemark.engine.table.create import create
+from tidemark.engine.table.create import create, set_identifiers
 from tidemark.engine.table.first_load import base_properties
 
 KEYS = "tidemark.keys"
@@ -53,13 +53,14 @@ def prepare(lake: Lake, current: UpsertTable, state: TableState, append: Struct,
     if faults:
         raise Stopped("misconfigured", contract.table, "; ".join(faults))
     if not state.exists:
-        keys = identifier_fields(current, columns)
-        all_keys = keys if len(keys) == len(current.keys) else ()
-        create(lake, contract, columns, _properties(current), all_keys)
+        create(lake, contract, columns, _properties(current), _identifiers(current, columns))
         return lake.state(contract.table)
     if why := made_otherwise(current, state):
         step = _NAME_ANOTHER if state.ledger else _anew(contract.table)
         raise Stopped("table_incompatible", contract.table, why, next_step=step)
+    if keys := _unset_identifiers(current, columns, state.shape):
+        set_identifiers(lake, contract.table, keys)
+        state = lake.state(contract.table)
     plan = plan_follow(current, state, columns)
     waits = [c for c in plan.of("review", "impossible") if c.kind not in _LAYOUT]
     if clashing := [c for c in waits if c.kind == "incompatible"]:
@@ -74,6 +75,18 @@ def prepare(lake: Lake, current: UpsertTable, state: TableState, append: Struct,
     if apply_changes(lake, contract, state, plan, run_id=run_id):
         state = lake.state(contract.table)
     return with_readable_head(lake, contract, state, run_id)
+
+
+def _identifiers(current: UpsertTable, columns: Struct) -> tuple[str, ...]:
+    """The identifier fields: all keys, or none where one cannot be required."""
+    keys = identifier_fields(current, columns)
+    return keys if len(keys) == len(current.keys) else ()
+
+
+def _unset_identifiers(current: UpsertTable, columns: Struct, shape: Shape) -> tuple[str, ...]:
+    """Those of a table that was made to have them, as its required keys say, and has none: its making was cut off."""
+    keys = () if shape.identifiers else _identifiers(current, columns)
+    return keys if all((key,) in shape.required for key in keys) else ()
 
 
 def lacking_columns(pair: Pair) -> Stopped | None:

@@ -20,6 +20,7 @@ from tidemark.domain.plan.table_properties import COMMENT
 from tidemark.engine.access.iceberg_types import iceberg_fields
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.namespace import make_namespace
+from tidemark.engine.faults import pause_point
 from tidemark.engine.table.branch import LAST_WRITABLE_FORMAT
 from tidemark.engine.table.folder import folder_fault
 
@@ -52,6 +53,12 @@ def create(
     else:
         for statement in _statements(lake, contract, columns, said, identifiers):
             lake.spark().sql(statement)
+            pause_point("creating")
+
+
+def set_identifiers(lake: Lake, table: str, identifiers: Sequence[str]) -> None:
+    """Give a table its identifier fields, which a `create` that ended between its statements has not."""
+    lake.spark().sql(_identifier_fields(lake.identifier(table), identifiers))
 
 
 def _by_pyiceberg(
@@ -139,5 +146,8 @@ def _statements(
         order = ", ".join(quoted_name(*column_parts(column)) for column in contract.sort_by)
         yield f"ALTER TABLE {identifier} WRITE LOCALLY ORDERED BY {order}"
     if identifiers:
-        keys = ", ".join(quoted_name(name) for name in identifiers)
-        yield f"ALTER TABLE {identifier} SET IDENTIFIER FIELDS {keys}"
+        yield _identifier_fields(identifier, identifiers)
+
+
+def _identifier_fields(identifier: str, names: Sequence[str]) -> str:
+    return f"ALTER TABLE {identifier} SET IDENTIFIER FIELDS {', '.join(quoted_name(name) for name in names)}"
