@@ -153,7 +153,12 @@ def _log_why_not_loaded(context: dg.AssetExecutionContext, contract: Contract, o
             "%s: the run ended before its turn; the next one begins with tables like it", outcome.table
         )
     else:
-        context.log.info("%s: %s has neither records nor a schema yet", outcome.table, contract.topic)
+        context.log.info(
+            "%s: no record or schema of %s tells its columns yet: `tidemark plan %s` says what is missing",
+            outcome.table,
+            contract.topic,
+            outcome.table,
+        )
 
 
 def _no_result(table: str) -> dg.MaterializeResult[None]:

@@ -547,6 +547,24 @@ def test_a_quiet_table_that_is_taken_back_is_read_again_by_the_run_that_serves_i
     assert looked.count("shop.level") <= 6
 
 
+def test_an_outage_that_only_a_look_at_a_quiet_table_meets_is_nothing_to_tell():
+    """Given a catalog that is away while a run looks at tables in which nothing waits, then it goes on to its end and no table failed."""
+    world = World(growth={"busy": 10})
+    world.ends, standing, met = {"busy": 0, "quiet": 5}, world.standing, []
+
+    def look(each):
+        if each.table == "shop.quiet" and timedelta(seconds=50) < world.at - NOON < timedelta(seconds=80):
+            met.append(each.table)
+            raise Outage("catalog_down", each.table, "no answer")
+        return standing(each)
+
+    world.standing = look
+    final, _ = run(world, [contract("busy", target_lag="5s"), contract("quiet")], rules=lane(max_run="5m"))
+    assert met == ["shop.quiet"]
+    assert {each.state for each in final} == {"fresh"}
+    assert world.at - NOON >= timedelta(minutes=5)
+
+
 def test_a_topic_that_was_made_anew_is_noticed_though_it_holds_less_than_the_ledger():
     world = World()
     world.ends["orders"] = 50

@@ -64,9 +64,10 @@ def read(
 
 EMPTY = Topic("orders", "c", "t", {0: 0}, {0: 0}, {0: 0})
 MISSING = Topic("orders", "c", "t", {}, {}, {})
+EXPIRED = Topic("orders", "c", "t", {0: 5}, {0: 5}, {0: 5})
 
 
-@pytest.mark.parametrize("topic", [EMPTY, MISSING], ids=["empty", "missing"])
+@pytest.mark.parametrize("topic", [EMPTY, MISSING, EXPIRED], ids=["empty", "missing", "expired"])
 def test_without_a_record_none_of_several_messages_is_taken(topic: Topic) -> None:
     """Given a file with several messages and no record, then there is no table yet, and why is told; one inside another is no choice."""
     found = read(OLD, topic=topic)

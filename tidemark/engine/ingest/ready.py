@@ -243,8 +243,10 @@ def way_out_if_empty(state: TableState) -> str:
     """The way out of a table that a wrong contract has made, and no row was ever written to; empty for any other."""
     if state.rows or (state.ledger and any(each.written for each in state.ledger.totals.values())):
         return ""
+    start = {p: o for p, o in state.ledger.start.items() if o} if state.ledger else {}
+    forgets = f" (with it goes where it starts: `ingest: {{start: {{offsets: {start}}}}}`)" if start else ""
     return (
-        "It has no rows: drop it, and the next run makes it anew; stops that as table_missing, "
+        f"It has no rows: drop it{forgets}, and the next run makes it anew; stops that as table_missing, "
         f"tidemark accept {state.table} --first-load --reason …"
     )
 

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
-from tidemark.domain.errors import TidemarkError, error_fields
+from tidemark.domain.errors import Outage, TidemarkError, error_fields
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.outcome import Commit, Outcome
 from tidemark.engine.lane.served_table import QUIET_LOOK, Serving, Standing
@@ -154,7 +154,10 @@ class _Run:
                 else:
                     each.stands(found)
             except Exception as error:  # noqa: BLE001 - one table's failure never ends another's service
-                each.failed(error, now)
+                if not (
+                    each.resting and isinstance(error, Outage)
+                ):  # nothing was to be done: the next look tells
+                    each.failed(error, now)
 
     def _look(self, now: datetime) -> None:
         if self.leaving or (self.look_at and now < self.look_at):

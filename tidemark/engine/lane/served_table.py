@@ -58,6 +58,8 @@ class Serving:
     failures: int = 0
     retry_at: datetime | None = None
     paused: bool = False
+    overdue: bool = False
+    """It was resumed or taken back: what waits has done so for long, and a batch is due at once."""
     table_clock: datetime | None = None
     """The newest record time of its commits."""
     begun: datetime | None = None
@@ -123,8 +125,8 @@ class Serving:
             return DueVerdict(due=asked, reason="paused" if self.paused else "caught up")
         if self.retry_at is not None:
             return DueVerdict(due=now >= self.retry_at, reason=f"attempt {self.failures + 1}")
-        if self.committed is None or self.topic is None:
-            return DueVerdict(due=True, reason="first look")
+        if self.overdue or self.committed is None or self.topic is None:
+            return DueVerdict(due=True, reason="resumed or taken back" if self.overdue else "first look")
         if self._another_topic(self.topic, self.committed):
             return DueVerdict(due=True, reason="the topic is not what it was")
         contract = self.contract
@@ -141,8 +143,9 @@ class Serving:
         """It has its turn; returns whether a batch is to be made, or else it only says where it stands."""
         self.begun, self.resting = now, self._rests is not None
         batch = not (self.resting or self.asks_first)
-        if batch and self.topic is not None:
-            self.met = dict(self.topic.end)
+        if batch:
+            self.overdue = False
+            self.met = dict(self.topic.end) if self.topic else self.met
         return batch
 
     @property
@@ -150,7 +153,7 @@ class Serving:
         """How long after its turn a table has the next one in which nothing is to be done; None for any other."""
         if self.paused:
             return PAUSED_LOOK
-        if self.retry_at is not None or self.topic is None or self.committed is None:
+        if self.retry_at is not None or self.overdue or self.topic is None or self.committed is None:
             return None
         if waiting(self.committed, self.topic.end) or self._another_topic(self.topic, self.committed):
             return None
@@ -180,20 +183,15 @@ class Serving:
         self._stands_at(commit.next)
 
     def stands(self, standing: Standing) -> None:
-        """No batch was made: believe the table. Where none could be made of what a topic held, nothing of it waits.
-
-        What waits in a table that was resumed or taken back has done so for long: a batch is due at once.
-        """
+        """No batch was made: believe the table. Where none could be made of what a topic held, nothing of it waits."""
         committed = self.met if standing.committed is None else standing.committed
         resumed = self.paused and not standing.paused
-        again = resumed or bool(waiting(committed, self.committed or {}))
+        self.overdue = self.overdue or resumed or bool(waiting(committed, self.committed or {}))
         self.paused = standing.paused
         self.loaded = standing.committed is not None
         if self.topic and not self.resting:  # only a batch looks whether it may go on with another topic
             self.topic_id = self.topic.topic_id
         self._stands_at(committed)
-        if again:
-            self.committed = self.first_seen = None
 
     def failed(self, error: Exception, now: datetime) -> None:
         """An outage is tried again a few times, everything else ends the table's part of the run."""
