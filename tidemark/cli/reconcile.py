@@ -25,6 +25,12 @@ _EXPLAINED = {
     None: "compacted since, or never committed: the topic's configuration could not be read",
 }
 """Why Kafka has no record for a row: by whether the topic is compacted."""
+_UNTOLD = {
+    True: "compaction takes skipped records, too, which receipts count",
+    False: "the receipts that tell how many were skipped have expired, or count records too that are gone by now",
+    None: "the topic's configuration could not be read, and of a compacted one receipts count more than there is",
+}
+"""Why receipts do not tell how many were skipped."""
 
 
 def reconcile(table: str, *, as_json: bool) -> None:
@@ -116,8 +122,8 @@ def _remarks(found: Reconciliation, topic: str) -> None:
             )
         if each.doubtful:
             say.print(
-                f"partition {each.partition}: {counted(each.doubtful, 'record')} without a row, skipped or lost: the "
-                "receipts that tell how many were skipped have expired, or count records too that are gone by now"
+                f"partition {each.partition}: {counted(each.doubtful, 'record')} without a row, skipped or lost: "
+                f"{_UNTOLD[found.compacted]}"
             )
         if each.unknown:
             why = _EXPLAINED[found.compacted]

@@ -133,7 +133,6 @@ class Count:
     quarantined: int = 0
     tombstones: int = 0
     skipped: int = 0
-    missing: int = 0
     gaps: Runs = field(default_factory=list)
     duplicates: Runs = field(default_factory=list)
     unknown: Runs = field(default_factory=list)
@@ -158,7 +157,6 @@ class Count:
         self.quarantined += int((marks & QUARANTINED != 0).sum())
         self.tombstones += int((tombstone & ~placed).sum())
         self.unplaced += runs(tombstone & ~placed, first)
-        self.missing += int(lost.sum())
         self.gaps += runs(lost, first)
         self.unknown += runs(placed & ~recorded, first)
 
