@@ -91,7 +91,7 @@ clean: ## Stop the stack; remove its data, the environment and all caches of thi
 
 # The stamps say where they were made: an environment that has moved, or has lost its Python, is made anew.
 LOST := $(if $(wildcard $(VENV) $(ONLY)),$(shell .venv/bin/python -Ic 'import psutil' 2>/dev/null || echo its Python; \
-	cd .venv && grep -vsxF "$$(pwd -P)" .runnable .synced))
+	cd ./.venv && grep -vsxF "$$(pwd -P)" .runnable .synced))
 $(VENV) $(ONLY): $(if $(LOST),anew)
 
 anew:
@@ -99,11 +99,11 @@ anew:
 
 $(VENV): pyproject.toml uv.lock | uv
 	@"$(UV)" sync --frozen --compile-bytecode
-	@cd .venv && pwd -P >$(@F)
+	@cd ./.venv && pwd -P >$(@F)
 
 $(ONLY): pyproject.toml uv.lock | uv
 	@"$(UV)" sync --frozen --compile-bytecode --no-default-groups --inexact
-	@cd .venv && pwd -P >$(@F)
+	@cd ./.venv && pwd -P >$(@F)
 
 uv:
 	@"$(UV)" --version >/dev/null 2>&1 || { \

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import yaml
 from dagster import DagsterInstance
 from dagster._check import CheckError
 from dagster._core.definitions.job_base import InMemoryJob
@@ -52,7 +53,7 @@ def dagster_instance() -> Iterator[DagsterInstance]:
         with alone(home / ".tidemark.lock"):
             try:
                 instance = stack.enter_context(DagsterInstance.get())
-            except (CheckError, dg.DagsterError) as error:
+            except (CheckError, dg.DagsterError, yaml.YAMLError) as error:
                 raise Refused(
                     f"Dagster does not take {home / SETTINGS}: {error}",
                     next_step=f"mend it, or install what it names ({_HOW}), {_OR_OURS}",

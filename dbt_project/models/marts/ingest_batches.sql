@@ -14,7 +14,7 @@ with receipts as (
     snapshots.committed_at,
     snapshots.summary['tidemark.ledger'] as ledger
   from {{ source(namespace, table) }}.snapshots as snapshots
-  inner join {{ source(namespace, table) }}.history as history
+  left semi join {{ source(namespace, table) }}.history as history
     on snapshots.snapshot_id = history.snapshot_id and history.is_current_ancestor
   where snapshots.summary['tidemark.ledger'] is not null
   {%- if not loop.last %}

@@ -111,6 +111,7 @@ def test_a_second_one_touches_nothing_of_the_first(out, tmp_path):
         ("telemetry: {enabled: false}", "fail the queued runs of other projects"),
         ("concurrency: {pools: {default_limit: 1, granularity: op}}", "granularity run"),
         ("storage: {custom: {module: none_such, class: Storage, config: {}}}", "none_such"),
+        ("storage: [", "does not take"),
     ],
 )
 def test_nothing_is_started_on_a_dagster_for_other_work(out, tmp_path, monkeypatch, settings, told):

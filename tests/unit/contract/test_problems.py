@@ -235,7 +235,7 @@ MISTAKES = [
     ("description: a: b", 2, "", "is not YAML: mapping values are not allowed", None),
     ("sort_by: [a", 3, "", "is not YAML", None),
     ("ingest:\n\tstart: earliest", 3, "", "any token: a tab (YAML indents with spaces)", None),
-    ("description: @team", 2, "", "begins with @ and needs quotes", None),
+    ("description: @team", 2, "", "begins with @, % or ` and needs quotes", None),
     ("key: {fields: [a, b]}", 2, "key.fields", "a key of format raw stands for one column, not for 2", None),
     ("key: {format: avro, fields: [a.b]}", 2, "key.fields.0", "keys fill whole columns", None),
     ("key: {format: avro, fields: [a, a]}", 2, "key.fields.1", "a is named twice", None),

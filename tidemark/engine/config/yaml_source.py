@@ -173,5 +173,5 @@ def _syntax(file: str, error: yaml.YAMLError) -> Problem:
     if "single document" in str(getattr(error, "context", "")):
         said = "a second document begins: one contract per file"
     elif "cannot start any token" in said:
-        said += ": a tab (YAML indents with spaces), or a word that begins with @ and needs quotes"
+        said += ": a tab (YAML indents with spaces), or a word that begins with @, % or ` and needs quotes"
     return Problem(file, mark.line + 1 if mark else None, "", f"is not YAML: {said}")
