@@ -60,17 +60,25 @@ def test_an_editor_finds_the_schema_wherever_the_contracts_are(tmp_path, monkeyp
     assert schema_line(tmp_path) == ""
 
 
-def test_what_is_written_is_read_as_it_was_surveyed_beneath_the_defaults(tmp_path, monkeypatch):
-    """Given defaults of another cluster and format, when a topic of the registry is surveyed, then that is its cluster, and not its format."""
+def folder_beside(tmp_path, monkeypatch, platform):
+    """An empty folder of contracts beside a platform file that says this of Kafka and registry."""
     contracts = tmp_path / "contracts"
     contracts.mkdir()
     monkeypatch.setenv("TIDEMARK_CONFIG", str(tmp_path / "platform.yaml"))
     monkeypatch.setenv("TIDEMARK_CONTRACTS", str(contracts))
     monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "home"))
-    (tmp_path / "platform.yaml").write_text(
+    text = f"{platform}catalog: {{type: rest, uri: 'http://c'}}\nspark: {{remote: 'sc://s:1'}}\n"
+    (tmp_path / "platform.yaml").write_text(text)
+    return contracts
+
+
+def test_what_is_written_is_read_as_it_was_surveyed_beneath_the_defaults(tmp_path, monkeypatch):
+    """Given defaults of another cluster and format, when a topic of the registry is surveyed, then that is its cluster, and not its format."""
+    contracts = folder_beside(
+        tmp_path,
+        monkeypatch,
         'kafka: {main: {bootstrap.servers: "a:9092"}, eu: {bootstrap.servers: "b:9092"}}\n'
-        "defaults: {cluster: eu}\ncatalog: {type: rest, uri: 'http://c'}\nspark: {remote: 'sc://s:1'}\n"
-        "schema_registry: {eu: {url: 'http://r'}}\n"
+        "defaults: {cluster: eu}\nschema_registry: {eu: {url: 'http://r'}}\n",
     )
     (contracts / "_defaults.yaml").write_text("value: {format: json}\n")
     asked = []
@@ -90,15 +98,10 @@ def test_what_is_written_is_read_as_it_was_surveyed_beneath_the_defaults(tmp_pat
 
 def test_a_topic_that_a_pattern_takes_has_a_contract_already(tmp_path, monkeypatch):
     """Given a pattern and a home that knows no topics yet, when a contract for a topic is asked for, then Kafka is asked first: what the pattern takes gets no second one, any other topic does."""
-    contracts = tmp_path / "contracts"
-    contracts.mkdir()
-    monkeypatch.setenv("TIDEMARK_CONFIG", str(tmp_path / "platform.yaml"))
-    monkeypatch.setenv("TIDEMARK_CONTRACTS", str(contracts))
-    monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "home"))
-    (tmp_path / "platform.yaml").write_text(
-        'kafka: {main: {bootstrap.servers: "127.0.0.1:1"}}\n'
-        "catalog: {type: rest, uri: 'http://c'}\nspark: {remote: 'sc://s:1'}\n"
-        "schema_registry: {main: {url: 'http://r'}}\n"
+    contracts = folder_beside(
+        tmp_path,
+        monkeypatch,
+        "kafka: {main: {bootstrap.servers: \"127.0.0.1:1\"}}\nschema_registry: {main: {url: 'http://r'}}\n",
     )
     (contracts / "shop.yaml").write_text("topics: '^shop[.](?P<name>.*)$'\ntable: shop.{name}\n")
     monkeypatch.setattr(KafkaAdmin, "topics", lambda _: {"shop.orders": 1, "clicks": 1})

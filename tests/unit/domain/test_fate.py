@@ -68,18 +68,31 @@ def read_again(ledgers: list[Ledger], fates: list[bool], run: tuple[int, int], s
     fates[slice(*run)] = skips
 
 
+def replayed_history(
+    batches: list[list[bool]], replays: list[tuple[int, list[bool]]]
+) -> tuple[list[Ledger], list[bool]]:
+    """Receipts of batches and of the replays that lie within them, and which records are skipped in the end."""
+    ledgers, fates = loaded(batches), [*chain.from_iterable(batches)]
+    for start, skips in replays:
+        if start + len(skips) <= len(fates):
+            read_again(ledgers, fates, (start, start + len(skips)), skips)
+    return ledgers, fates
+
+
+@st.composite
+def windows(draw: st.DrawFn, fates: list[bool], ledgers: list[Ledger]) -> tuple[int, int, int]:
+    """Offsets [first, end), and how many receipts have not expired."""
+    first = draw(st.integers(0, len(fates) - 1))
+    return first, draw(st.integers(first + 1, len(fates))), draw(st.integers(1, len(ledgers)))
+
+
 @given(st.lists(SKIPS, min_size=1, max_size=8), st.lists(st.tuples(st.integers(0, 60), SKIPS)), st.data())
 def test_receipts_never_tell_of_fewer_skips_than_there_are(
     batches: list[list[bool]], replays: list[tuple[int, list[bool]]], data: st.DataObject
 ) -> None:
     """Given batches, replays of any runs, and receipts that have expired, when a window is asked for, then none of its skips is left out, or nothing is said."""
-    ledgers, fates = loaded(batches), [*chain.from_iterable(batches)]
-    for start, skips in replays:
-        if start + len(skips) <= len(fates):
-            read_again(ledgers, fates, (start, start + len(skips)), skips)
-    first = data.draw(st.integers(0, len(fates) - 1))
-    end = data.draw(st.integers(first + 1, len(fates)))
-    kept = data.draw(st.integers(1, len(ledgers)))
+    ledgers, fates = replayed_history(batches, replays)
+    first, end, kept = data.draw(windows(fates, ledgers))
     found = counted_within(reversed(ledgers[-kept:]), {0: OffsetRange(first, end)})
     assert not found or found[0].skipped >= sum(fates[first:end])
     assert kept < len(ledgers) or found
@@ -90,13 +103,8 @@ def test_no_batch_tells_of_fewer_skips_than_it_has(
     batches: list[list[bool]], replays: list[tuple[int, list[bool]]], data: st.DataObject
 ) -> None:
     """Given batches, replays of any runs, and receipts that have expired, when those of a window are asked for, then they lie one behind the other to its end, each counts all that it skips, and just these where no replay has touched it."""
-    ledgers, fates = loaded(batches), [*chain.from_iterable(batches)]
-    for start, skips in replays:
-        if start + len(skips) <= len(fates):
-            read_again(ledgers, fates, (start, start + len(skips)), skips)
-    first = data.draw(st.integers(0, len(fates) - 1))
-    end = data.draw(st.integers(first + 1, len(fates)))
-    kept = data.draw(st.integers(1, len(ledgers)))
+    ledgers, fates = replayed_history(batches, replays)
+    first, end, kept = data.draw(windows(fates, ledgers))
     found = batches_within(reversed(ledgers[-kept:]), {0: OffsetRange(first, end)})[0]
     assert [each.end for each in found[:-1]] == [each.start for each in found[1:]]
     assert all(each.start < end and each.end > first for each in found)
