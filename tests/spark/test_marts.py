@@ -548,7 +548,7 @@ def test_what_dbt_does_for_a_run_that_was_killed_is_over_before_the_next_build(
 
 @pytest.mark.long
 def test_two_builds_at_once_tell_each_batch_once(sample, instance, project):
-    """Given two instances of which the second builds a mart while the first is still writing it, when both are done, then what both have found is there once, and the next build has no trouble with it."""
+    """Given two instances of which the second builds a mart while the first is still writing it, when both are done, then one of them at least has added what both have found, it is there once, and the next build has no trouble with it."""
     model = "models/marts/ingest_batches.sql"
     sql = (project_folder() / model).read_text()
     last = "get_json_object(ledger, '$.run_id')"
@@ -556,6 +556,8 @@ def test_two_builds_at_once_tell_each_batch_once(sample, instance, project):
     folder = project({model: sql.replace(last, f"concat({last}, {slow})")})
     sample.append("shop.orders", [order(400)])
     assert sample.build(instance, "marts.ingest_batches").success
+    counted = "SELECT count(*), count(DISTINCT snapshot_id) FROM lake.marts.ingest_batches"
+    ((batches, _),) = sample.rows(counted)
     sample.append("shop.orders", [order(401)])
     arguments = [sys.executable, "-c", BUILD, *map(str, (folder, sample.folder, sample.home))]
     before = set(sample.home.glob("dbt/*-*"))
@@ -570,9 +572,9 @@ def test_two_builds_at_once_tell_each_batch_once(sample, instance, project):
             90,
         )
         time.sleep(2)
-        sample.build(instance, "marts.ingest_batches")
+        second = sample.build(instance, "marts.ingest_batches")
     finally:
         first.wait()
-    twice = "SELECT snapshot_id FROM lake.marts.ingest_batches GROUP BY 1 HAVING count(*) > 1"
-    assert sample.rows(twice) == []
+    assert second.success or first.returncode == 0
+    assert sample.rows(counted) == [(batches + 1, batches + 1)]
     assert sample.build(instance, "marts.ingest_batches").success
